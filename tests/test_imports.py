@@ -1,0 +1,154 @@
+"""Importing is cheap, heavy libraries have one owner each, and imports point one way."""
+
+import ast
+import subprocess
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+import workbench as wb
+
+ROOT = Path(wb.__file__).parent
+MODULES = sorted(ROOT.rglob("*.py"))
+# Files that may import a library, also inside functions; several where parts of it run in another
+# process (workers) or for another task (training).
+OWNERS = {
+    "auto_round": ("quant/autoround.py",),
+    "diffusers": ("serve/reference.py", "zoo/tiny.py", "zoo/training/export.py"),
+    "modelopt": ("quant/modelopt.py",),
+    "nbconvert": ("eval/report.py",),
+    "papermill": ("eval/report.py",),
+    "plotly": ("eval/figures.py",),
+    "pynvml": ("provenance.py",),
+    "skimage": ("eval/fidelity.py",),
+    "torch": (
+        "quant/autoround.py",
+        "quant/isolation.py",
+        "quant/packing.py",
+        "serve/cpu/*.py",
+        "serve/recorder.py",
+        "serve/reference.py",
+        "serve/tracing.py",
+        "torchvision_ops.py",
+        "zoo/tiny.py",
+        "zoo/training/*.py",
+    ),
+    "torchvision": (),
+    "transformers": (
+        "zoo/tiny.py",
+        "zoo/tiny_tokenizers.py",
+        "zoo/training/export.py",
+        "zoo/training/tokenizer.py",
+    ),
+    "vllm": ("serve/cpu/*.py", "serve/tracing.py"),
+    "vllm_omni": ("serve/cpu/*.py", "serve/omni.py", "serve/tracing.py"),
+}
+BASE = {"errors", "provenance", "records", "specs", "store", "torchvision_ops"}
+# Part of the package -> the parts it may import.
+ALLOWED = {
+    "errors": set(),
+    "torchvision_ops": set(),
+    "provenance": set(),
+    "specs": {"errors"},
+    "store": {"errors", "provenance", "specs"},
+    "records": {"errors", "specs", "store"},
+    "zoo": BASE,
+    "quant": BASE | {"zoo"},
+    "serve": BASE | {"zoo"},
+    "eval": BASE | {"zoo"},
+}
+
+
+def name(file):
+    return file.relative_to(ROOT).as_posix()
+
+
+def imported(file):
+    """Modules that a file imports at run time, wherever in it."""
+    tree = ast.parse(file.read_text())
+    typing_only = {
+        id(child)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for child in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module == "workbench":
+            yield from (f"workbench.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module
+
+
+def fresh(code):
+    """What a line of code prints in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_importing_the_workbench_takes_no_torch():
+    loaded = fresh("import sys, workbench; print(*sys.modules)").split()
+    heavy = {*OWNERS, "numpy", "pandas", "pydantic"}
+    assert heavy & {module.split(".")[0] for module in loaded} == set()
+
+
+def test_importing_the_workbench_takes_well_under_a_second():
+    code = "import time; t = time.perf_counter(); import workbench; print(time.perf_counter() - t)"
+    assert min(float(fresh(code)) for _ in range(3)) < 0.5
+
+
+def test_specs_and_records_take_no_torch():
+    loaded = fresh("import sys, workbench as wb; wb.PromptSet('x'); wb.load; print(*sys.modules)")
+    assert {"torch", "vllm", "diffusers", "plotly"} & set(loaded.split()) == set()
+
+
+def test_compare_and_report_load_their_libraries_on_use():
+    loaded = fresh("import sys, workbench as wb; wb.compare; wb.report; print(*sys.modules)")
+    assert {"torch", "skimage", "plotly", "papermill", "nbconvert"} & set(loaded.split()) == set()
+
+
+@pytest.mark.parametrize("public", wb.__all__)
+def test_public_names_resolve_and_are_documented(public):
+    assert getattr(wb, public).__doc__
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones():
+    with pytest.raises(AttributeError, match=r"has no 'compress'; it has .*quantize"):
+        _ = wb.compress
+    assert set(dir(wb)) == set(wb.__all__)
+
+
+def test_provenance_stays_a_function_after_its_module_was_imported():
+    code = "import workbench.store, workbench as wb; print(callable(wb.provenance))"
+    assert fresh(code).strip() == "True"
+
+
+@pytest.mark.parametrize("library", OWNERS)
+def test_a_heavy_library_is_imported_by_its_owners_only(library):
+    users = {name(f) for f in MODULES if library in {m.split(".")[0] for m in imported(f)}}
+    strangers = {u for u in users if not any(fnmatch(u, owner) for owner in OWNERS[library])}
+    assert strangers == set()
+
+
+@pytest.mark.parametrize("file", MODULES, ids=name)
+def test_imports_point_one_way(file):
+    part = name(file).split("/")[0].removesuffix(".py")
+    inner = {m.split(".")[1] for m in imported(file) if m.startswith("workbench.")}
+    allowed = set(ALLOWED) if part == "__init__" else ALLOWED[part] | {part}
+    assert inner <= allowed
+
+
+def test_the_scan_sees_imports_in_functions_but_not_those_for_types(tmp_path):
+    file = tmp_path / "some.py"
+    file.write_text(
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    import torch\n"
+        "def f():\n    from workbench import store\n    import vllm.platforms\n"
+    )
+    assert list(imported(file)) == ["typing", "workbench.store", "vllm.platforms"]

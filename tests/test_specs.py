@@ -1,0 +1,194 @@
+import itertools
+import json
+import subprocess
+import sys
+
+import pytest
+
+from workbench import specs
+from workbench.errors import SpecError
+from workbench.specs import (
+    Calibration,
+    GenerateSpec,
+    LaunchSpec,
+    ModelRef,
+    Parallelism,
+    PromptSet,
+    QuantizeSpec,
+    QuantRecipe,
+    Sampling,
+)
+
+MODEL = ModelRef("embedded:qwen-image")
+RTN = QuantRecipe(method="auto-round", scheme="W4A16")
+TUNED = QuantRecipe(
+    method="auto-round", scheme="W4A16", iters=10, calibration=Calibration(prompts=("a cup",))
+)
+EVERY = [
+    MODEL,
+    RTN,
+    TUNED,
+    QuantizeSpec(model=MODEL, recipe=TUNED),
+    Parallelism(tensor_parallel_size=2, cfg_parallel_size=2),
+    LaunchSpec(model=MODEL, quantization="fp8"),
+    Sampling(height=256, width=512, true_cfg_scale=4.0, negative_prompt=" "),
+    PromptSet(["a cup", "eine Tasse für zwei", "一只茶壶"]),
+    GenerateSpec(
+        launch=LaunchSpec(model=MODEL, recipe=RTN),
+        prompts=PromptSet("a cup"),
+        seeds=(0, 1),
+        sampling=Sampling(),
+    ),
+]
+
+
+def kind(spec):
+    return type(spec).__name__
+
+
+@pytest.mark.parametrize("spec", EVERY, ids=kind)
+def test_a_spec_survives_json(spec):
+    back = type(spec)(**json.loads(json.dumps(spec.model_dump(mode="json"))))
+    assert back == spec
+    assert back.key == spec.key
+
+
+@pytest.mark.parametrize("spec", EVERY, ids=kind)
+def test_a_spec_is_frozen_and_hashable(spec):
+    with pytest.raises(ValueError, match="frozen"):
+        setattr(spec, next(iter(type(spec).model_fields)), None)
+    assert len({spec, type(spec)(**spec.model_dump())}) == 1
+
+
+def test_keys_are_twelve_hex_digits_and_differ():
+    keys = {spec.key for spec in EVERY}
+    assert len(keys) == len(EVERY)
+    assert all(len(key) == 12 and int(key, 16) >= 0 for key in keys)
+
+
+def test_keys_are_the_same_in_another_process():
+    code = (
+        "from workbench.specs import *; import sys\n"
+        "m = ModelRef('embedded:qwen-image')\n"
+        "print(LaunchSpec(model=m, quantization='fp8').key, PromptSet(['一只茶壶']).key)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONHASHSEED": "7"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    expected = LaunchSpec(model=MODEL, quantization="fp8").key, PromptSet(["一只茶壶"]).key
+    assert tuple(done.stdout.split()) == expected
+
+
+def test_keys_do_not_depend_on_the_order_of_fields():
+    fields = {"num_inference_steps": 8, "height": 256, "true_cfg_scale": 2.0}
+    keys = {Sampling(**dict(order)).key for order in itertools.permutations(fields.items())}
+    assert len(keys) == 1
+
+
+def test_keys_do_not_depend_on_how_a_value_was_written():
+    one = GenerateSpec(launch=EVERY[5], prompts=PromptSet("x"), seeds=[0, 1], sampling=Sampling())
+    two = GenerateSpec(
+        launch=EVERY[5], prompts=PromptSet(("x",)), seeds=range(2), sampling=Sampling()
+    )
+    assert one.key == two.key
+    assert Sampling(true_cfg_scale=4).key == Sampling(true_cfg_scale=4.0).key
+
+
+def test_a_key_is_an_interface_and_does_not_move():
+    assert Sampling().key == "5c938965fde0"
+    assert MODEL.key == "a64fce26d029"
+
+
+@pytest.mark.parametrize(
+    ("change", "value"),
+    [("quantization", "int8"), ("dtype", "float32"), ("step_execution", True), ("max_num_seqs", 2)],
+)
+def test_every_field_of_a_launch_counts(change, value):
+    launch = LaunchSpec(model=MODEL)
+    assert launch.but(**{change: value}).key != launch.key
+
+
+def test_but_validates_again():
+    with pytest.raises(SpecError, match=r"num_inference_steps=0"):
+        Sampling().but(num_inference_steps=0)
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: Sampling(num_inference_steps=0), r"num_inference_steps=0.*greater than or equal"),
+        (lambda: Sampling(height=250), r"height=250.*multiple of 16"),
+        (lambda: Sampling(true_cfg_scale=-1), r"true_cfg_scale=-1.*greater than 0"),
+        (lambda: Sampling(steps=3), r"no field 'steps'; it has num_inference_steps, height"),
+        (lambda: PromptSet([]), r"prompts=\(\).*at least 1"),
+        (lambda: PromptSet(["a cup", "a cup"]), r"\['a cup'\] occur twice"),
+        (lambda: ModelRef(""), r"source=''.*at least 1"),
+        (lambda: LaunchSpec(model=MODEL, quantization="fp4"), r"'fp4'.*'fp8' or 'int8'"),
+        (lambda: LaunchSpec(model=MODEL, dtype="int8"), r"'int8'.*'bfloat16', 'float16'"),
+        (lambda: LaunchSpec(model=MODEL, attention_backend="X"), r"'X'.*'TORCH_SDPA'"),
+        (lambda: Parallelism(cfg_parallel_size=3), r"cfg_parallel_size=3.*1 or 2"),
+        (lambda: Parallelism(tensor_parallel_size=0), r"tensor_parallel_size=0"),
+        (lambda: QuantRecipe(method="auto-round", scheme="W3A16"), r"'W3A16'.*'W4A16'"),
+        (lambda: QuantRecipe(method="gptq", scheme="W4A16"), r"'gptq'.*'auto-round'"),
+        (lambda: RTN.but(group_size=100), r"group_size=100.*32, 64 or 128"),
+        (lambda: Calibration(prompts=()), r"prompts=\(\).*at least 1"),
+    ],
+)
+def test_errors_name_the_value_and_what_is_allowed(make, named):
+    with pytest.raises(SpecError, match=f"(?s){named}"):
+        make()
+
+
+def test_a_spec_error_is_a_value_error():
+    assert issubclass(SpecError, ValueError)
+
+
+def test_tuning_needs_prompts_and_rounding_reads_none():
+    with pytest.raises(SpecError, match=r"iters=5 tunes on calibration prompts; pass"):
+        RTN.but(iters=5)
+    with pytest.raises(SpecError, match=r"iters=0 rounds to nearest and reads no calibration"):
+        TUNED.but(iters=0)
+
+
+def test_a_quantized_checkpoint_is_not_quantized_again():
+    with pytest.raises(SpecError, match=r"quantization='fp8'.*W4A16 already"):
+        LaunchSpec(model=MODEL, recipe=RTN, quantization="fp8")
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [
+        (LaunchSpec(model=MODEL), "BF16"),
+        (LaunchSpec(model=MODEL, dtype="float32"), "FP32"),
+        (LaunchSpec(model=MODEL, quantization="fp8"), "FP8"),
+        (LaunchSpec(model=MODEL, recipe=RTN), "W4A16"),
+    ],
+)
+def test_precision_for_tables(spec, name):
+    assert spec.precision == name
+
+
+@pytest.mark.parametrize("seeds", [(), (1, 1), (-1,), (2**63,)])
+def test_seeds_are_distinct_and_in_range(seeds):
+    with pytest.raises(SpecError, match="seeds"):
+        GenerateSpec(
+            launch=LaunchSpec(model=MODEL),
+            prompts=PromptSet("x"),
+            seeds=seeds,
+            sampling=Sampling(),
+        )
+
+
+def test_world_size_multiplies_what_splits_the_devices():
+    assert (
+        Parallelism(tensor_parallel_size=2, cfg_parallel_size=2, ulysses_degree=2).world_size == 8
+    )
+    assert Parallelism(vae_patch_parallel_size=4).world_size == 1
+
+
+def test_allowed_lists_a_literal():
+    assert specs.allowed(specs.OnlineQuantization) == ("fp8", "int8")

@@ -1,0 +1,35 @@
+"""Omni Quant Workbench: decide how to run a diffusion or omni model at low precision.
+
+>>> import workbench as wb
+>>> model = wb.ModelRef("embedded:qwen-image")
+
+The public names load on first use, so that importing the workbench costs no torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+# At once, since the submodule of the same name would hide the function.
+from workbench.provenance import provenance
+
+_SPECS = "ModelRef QuantRecipe Calibration Parallelism LaunchSpec Sampling PromptSet"
+_HOME = {
+    **dict.fromkeys(_SPECS.split(), "specs"),
+    "load": "records",
+    "quantize": "quant",
+    **dict.fromkeys(("launch", "generate", "decode", "capabilities"), "serve"),
+    **dict.fromkeys(("compare", "summary", "report"), "eval"),
+}
+__all__ = ["provenance", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"workbench has no {name!r}; it has {', '.join(__all__)}")
+    return getattr(import_module(f"workbench.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,313 @@
+"""What came out, as frozen values that load from their folder. No torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from workbench import store
+from workbench.errors import StoreError
+from workbench.specs import GenerateSpec, ModelRef, QuantRecipe
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from PIL import Image
+
+Verdict = Literal["as requested", "partly", "not applied"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerError:
+    """Weight error of one quantized linear: ||dequantized - original|| / ||original||."""
+
+    component: str
+    name: str
+    relative_error: float
+    parameters: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A quantized pipeline in diffusers layout, servable as it lies."""
+
+    path: Path
+    model: ModelRef
+    recipe: QuantRecipe
+    bytes_before: dict[str, int]
+    """Weight bytes of each component of the source, from its files."""
+    bytes_after: dict[str, int]
+    layers: tuple[LayerError, ...] = field(repr=False)
+    elapsed_s: float
+    provenance: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def load(cls, folder: Path) -> Checkpoint:
+        """Read a checkpoint folder of the store."""
+        manifest = store.read(folder)
+        return cls(
+            path=folder,
+            model=ModelRef(**manifest["spec"]["model"]),
+            recipe=QuantRecipe(**manifest["spec"]["recipe"]),
+            bytes_before=manifest["bytes_before"],
+            bytes_after=manifest["bytes_after"],
+            layers=tuple(LayerError(**layer) for layer in manifest["layers"]),
+            elapsed_s=manifest["elapsed_s"],
+            provenance=manifest["provenance"],
+        )
+
+    @property
+    def key(self) -> str:
+        """First 12 hex digits that name its folder."""
+        return self.path.name
+
+    def layer_table(self) -> pd.DataFrame:
+        """One row a quantized linear, worst first: component, name, relative_error, parameters."""
+        import pandas as pd
+
+        table = pd.DataFrame([asdict(layer) for layer in self.layers])
+        return table.sort_values("relative_error", ascending=False, ignore_index=True)
+
+    def size_table(self) -> pd.DataFrame:
+        """One row a component: weight bytes before and after, and their ratio."""
+        import pandas as pd
+
+        rows = [
+            {"component": name, "bytes_before": before, "bytes_after": self.bytes_after[name]}
+            for name, before in self.bytes_before.items()
+        ]
+        return pd.DataFrame(rows).assign(ratio=lambda t: t.bytes_after / t.bytes_before)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trajectory:
+    """Latents of one generation in the pipeline's own layout."""
+
+    latents: np.ndarray
+    """float32 [steps + 1, ...]: the initial noise, then one per denoising step."""
+    timesteps: np.ndarray
+    """float64 [steps]: the scheduler's timestep at which each step was taken."""
+
+    def save(self, file: Path) -> None:
+        """Write both arrays to one safetensors file."""
+        from safetensors.numpy import save
+
+        store.write_bytes(file, save({"latents": self.latents, "timesteps": self.timesteps}))
+
+    @classmethod
+    def load(cls, file: Path) -> Trajectory:
+        """Read what :meth:`save` wrote."""
+        from safetensors.numpy import load_file
+
+        return cls(**load_file(file))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generation:
+    """One picture or video: what was asked, what came out, what it took."""
+
+    folder: Path
+    prompt: str
+    seed: int
+    sha256: str
+    """Of the pixels: width, height and channels, then the raw bytes."""
+    elapsed_s: float
+    """Wall time of the request, output included."""
+    stage_durations_s: dict[str, float]
+    """The engine's own split of that time."""
+    peak_memory_bytes: int
+    """Highest during the request, all workers together; docs/architecture.md says what counts."""
+
+    @classmethod
+    def load(cls, folder: Path) -> Generation:
+        """Read ``generation.json``; picture and trajectory are read when asked for."""
+        return cls(folder=folder, **json.loads((folder / "generation.json").read_text()))
+
+    def save(self) -> None:
+        """Write ``generation.json``, last of the files of a generation."""
+        facts = {
+            name: getattr(self, name) for name in self.__dataclass_fields__ if name != "folder"
+        }
+        store.write_json(self.folder / "generation.json", facts)
+
+    @cached_property
+    def image(self) -> Image.Image:
+        """The picture, lossless; of a video the first frame."""
+        return self.frames[0]
+
+    @cached_property
+    def frames(self) -> list[Image.Image]:
+        """All frames of a video, lossless; the one picture of an image."""
+        from PIL import Image
+
+        frames = []
+        for file in sorted(self.folder.glob("frames/*.png")) or [self.folder / "image.png"]:
+            with Image.open(file) as picture:
+                frames.append(picture.copy())
+        return frames
+
+    @cached_property
+    def trajectory(self) -> Trajectory:
+        """The latents on the way to it."""
+        return Trajectory.load(self.folder / "trajectory.safetensors")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerCensus:
+    """One linear of the loaded model, as the worker holds it."""
+
+    name: str
+    layer: str
+    """Class of the module, e.g. QKVParallelLinear."""
+    method: str
+    """Class of its quantization method, or ``none`` for a plain torch linear."""
+    kernel: str
+    """Class that multiplies, e.g. CutlassFP8ScaledMMLinearKernel."""
+    weight_dtype: str
+    weight_bytes: int
+    parameters: int
+    quantized: bool
+    reference_kernel: bool
+    """Right numerics, no speed: times at this precision mean nothing."""
+    reason: str = ""
+    """Why it stayed in 16 bit, if it did."""
+    by_design: bool = True
+    """Whether the model itself keeps it in 16 bit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """What really runs, read from the loaded modules."""
+
+    requested: str
+    verdict: Verdict
+    layers: tuple[LayerCensus, ...]
+    platform: str
+    attention_backend: str
+    world_sizes: dict[str, int]
+    """Sizes of the process groups, read back from the workers."""
+    weight_bytes: dict[str, int]
+    """Parameters and buffers of each component of rank 0."""
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Audit:
+        """Read what :meth:`to_json` gave."""
+        return cls(**{**value, "layers": tuple(LayerCensus(**layer) for layer in value["layers"])})
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+    @property
+    def kept(self) -> tuple[LayerCensus, ...]:
+        """The linears of the transformer that stayed in 16 bit."""
+        return tuple(layer for layer in self.layers if not layer.quantized)
+
+    @property
+    def kernels(self) -> dict[str, int]:
+        """Kernel class of the quantized linears, or of all at 16 bit -> number of them."""
+        shown = [layer for layer in self.layers if layer.quantized] or self.layers
+        names = [layer.kernel for layer in shown]
+        return {name: names.count(name) for name in dict.fromkeys(names)}
+
+    @property
+    def reference_kernels(self) -> bool:
+        """Whether a kernel with the right numerics and no speed ran."""
+        return any(layer.reference_kernel for layer in self.layers)
+
+    @property
+    def coverage(self) -> float:
+        """Share of the transformer's linear parameters that run quantized, 0 to 1."""
+        total = sum(layer.parameters for layer in self.layers)
+        return sum(layer.parameters for layer in self.layers if layer.quantized) / max(total, 1)
+
+    def table(self) -> pd.DataFrame:
+        """One row a linear."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(layer) for layer in self.layers])
+
+    def __str__(self) -> str:
+        kernels = ", ".join(f"{count} x {name}" for name, count in self.kernels.items())
+        note = " (reference kernels: right numerics, no speed)" if self.reference_kernels else ""
+        return (
+            f"{self.requested}: {self.verdict}; {kernels}{note}; "
+            f"{self.coverage:.0%} of linear parameters quantized"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationSet:
+    """All pictures of one request; iterates prompt by prompt, seed by seed."""
+
+    path: Path
+    spec: GenerateSpec
+    audit: Audit
+    items: tuple[Generation, ...]
+    load_s: float
+    """Time to start the engine."""
+    checkpoint_bytes: dict[str, int]
+    """Weight bytes of each component on disk."""
+    provenance: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def load(cls, folder: Path) -> GenerationSet:
+        """Read a generation folder of the store."""
+        manifest = store.read(folder)
+        return cls(
+            path=folder,
+            spec=GenerateSpec(**manifest["spec"]),
+            audit=Audit.from_json(manifest["audit"]),
+            items=tuple(Generation.load(folder / name) for name in manifest["items"]),
+            load_s=manifest["load_s"],
+            checkpoint_bytes=manifest["checkpoint_bytes"],
+            provenance=manifest["provenance"],
+        )
+
+    @property
+    def key(self) -> str:
+        """First 12 hex digits that name its folder."""
+        return self.path.name
+
+    @property
+    def precision(self) -> str:
+        """Name for tables: BF16, FP8, INT8, W4A16, ..."""
+        return self.spec.launch.precision
+
+    def __iter__(self) -> Iterator[Generation]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> Generation:
+        return self.items[index]
+
+    def table(self) -> pd.DataFrame:
+        """One row a picture: prompt, seed, elapsed_s, peak_memory_bytes, sha256."""
+        import pandas as pd
+
+        columns = ("prompt", "seed", "elapsed_s", "peak_memory_bytes", "sha256")
+        return pd.DataFrame(
+            [{name: getattr(item, name) for name in columns} for item in self.items]
+        )
+
+
+def load(key: str) -> Checkpoint | GenerationSet:
+    """The finished artefact whose key starts with ``key``, from the run folder.
+
+    Raises:
+        StoreError: no such key, more than one, or a kind that this version does not know.
+    """
+    folder = store.find(key)
+    kinds = {"checkpoints": Checkpoint, "generations": GenerationSet}
+    if folder.parent.name not in kinds:
+        raise StoreError(
+            f"{folder} is of kind {folder.parent.name!r}; known kinds are {', '.join(kinds)}"
+        )
+    return kinds[folder.parent.name].load(folder)

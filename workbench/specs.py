@@ -1,0 +1,240 @@
+"""What is asked for, as frozen values. A spec's key names the folder of what it produces."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from workbench.errors import SpecError
+
+OnlineQuantization = Literal["fp8", "int8"]
+AttentionBackend = Literal["TORCH_SDPA", "FLASH_ATTN", "CUDNN_ATTN", "FLASHINFER_ATTN", "SAGE_ATTN"]
+PIXELS_PER_TOKEN = 16  # 8x VAE times a 2x2 patch, in every family that we support
+
+
+class Spec(BaseModel):
+    """A frozen request; unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise SpecError(_describe(type(self), error)) from None
+
+    @property
+    def key(self) -> str:
+        """First 12 hex digits of the SHA-256 over the canonical JSON of this spec."""
+        content = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(f"{type(self).__name__}:{content}".encode()).hexdigest()[:12]
+
+    def but(self, **changes: Any) -> Any:
+        """This spec with some fields changed, validated again."""
+        return type(self)(
+            **{**{name: getattr(self, name) for name in type(self).model_fields}, **changes}
+        )
+
+
+def _describe(spec: type[BaseModel], error: ValidationError) -> str:
+    lines = []
+    for item in error.errors():
+        field = ".".join(str(part) for part in item["loc"])
+        if item["type"] == "extra_forbidden":
+            lines.append(
+                f"{spec.__name__} has no field {field!r}; it has {', '.join(spec.model_fields)}."
+            )
+        else:
+            shown = f"{field}={item['input']!r}" if field else ""
+            lines.append(f"{spec.__name__}({shown}): {item['msg'].removeprefix('Value error, ')}")
+    return "\n".join(lines)
+
+
+class ModelRef(Spec):
+    """A model: ``embedded:NAME``, a hub id, or a local diffusers folder."""
+
+    source: str = Field(min_length=1)
+    """``embedded:qwen-image``, ``Qwen/Qwen-Image`` or ``/models/qwen-image``."""
+    revision: str | None = None
+    """Hub commit, tag or branch; for a folder the fingerprint of its content, filled in on use."""
+    trust_remote_code: bool = False
+    """Run code that the model folder brings along."""
+
+    def __init__(self, source: Any, **values: Any) -> None:
+        super().__init__(source=str(source), **values)
+
+
+class Calibration(Spec):
+    """The user's own prompts, run through the pipeline at the size that is served."""
+
+    prompts: tuple[str, ...] = Field(min_length=1)
+    num_inference_steps: int = Field(8, ge=1)
+    """Denoising steps of each calibration run."""
+    height: int | None = Field(None, ge=PIXELS_PER_TOKEN, multiple_of=PIXELS_PER_TOKEN)
+    width: int | None = Field(None, ge=PIXELS_PER_TOKEN, multiple_of=PIXELS_PER_TOKEN)
+    """Pixels; None takes the model's own default."""
+    guidance_scale: float = Field(4.0, ge=0)
+    seed: int = Field(0, ge=0)
+
+
+class QuantRecipe(Spec):
+    """How to quantize a model offline.
+
+    ``iters=0`` rounds to nearest (RTN); ``iters>0`` tunes the rounding by SignRound
+    (https://arxiv.org/abs/2309.05516) on the calibration prompts.
+    """
+
+    method: Literal["auto-round"]
+    scheme: Literal["W4A16"]
+    iters: int = Field(0, ge=0)
+    group_size: Literal[32, 64, 128] = 128
+    """Input channels that share one scale."""
+    symmetric: bool = True
+    ignore: tuple[str, ...] = ()
+    """Parts of module names that stay in 16 bit, besides those of the family's preset."""
+    calibration: Calibration | None = None
+
+    @model_validator(mode="after")
+    def _tuning_needs_prompts(self) -> QuantRecipe:
+        if self.iters and self.calibration is None:
+            raise ValueError(
+                f"iters={self.iters} tunes on calibration prompts; pass "
+                "calibration=Calibration(prompts=[...]), or iters=0 for round to nearest"
+            )
+        if not self.iters and self.calibration is not None:
+            raise ValueError(
+                "iters=0 rounds to nearest and reads no calibration; drop it or set iters>0"
+            )
+        return self
+
+
+class QuantizeSpec(Spec):
+    """A model and how to quantize it: what a checkpoint folder is keyed by."""
+
+    model: ModelRef
+    recipe: QuantRecipe
+
+
+class Parallelism(Spec):
+    """How the work is split over devices; names are vLLM's and vLLM-Omni's."""
+
+    tensor_parallel_size: int = Field(1, ge=1)
+    cfg_parallel_size: Literal[1, 2] = 1
+    """2 runs the positive and the negative branch of classifier-free guidance side by side."""
+    ulysses_degree: int = Field(1, ge=1)
+    ring_degree: int = Field(1, ge=1)
+    vae_patch_parallel_size: int = Field(1, ge=1)
+
+    @property
+    def world_size(self) -> int:
+        """Number of devices, or of worker processes on CPU."""
+        return (
+            self.tensor_parallel_size
+            * self.cfg_parallel_size
+            * self.ulysses_degree
+            * self.ring_degree
+        )
+
+
+class LaunchSpec(Spec):
+    """One way of running one model in vLLM-Omni."""
+
+    model: ModelRef
+    recipe: QuantRecipe | None = None
+    """Recipe of the checkpoint that is served; None serves the model itself."""
+    quantization: OnlineQuantization | None = None
+    """Online quantization of a 16-bit model while it loads."""
+    dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
+    parallelism: Parallelism = Parallelism()
+    attention_backend: AttentionBackend | None = None
+    """None takes the platform's default; the audit records which that was."""
+    step_execution: bool = False
+    """Schedule single denoising steps instead of whole requests."""
+    max_num_seqs: int = Field(1, ge=1)
+    enforce_eager: bool = True
+    """False compiles the transformer blocks."""
+
+    @model_validator(mode="after")
+    def _one_quantization(self) -> LaunchSpec:
+        if self.recipe is not None and self.quantization is not None:
+            raise ValueError(
+                f"quantization={self.quantization!r} quantizes a 16-bit model while it loads, "
+                f"but this checkpoint is {self.recipe.scheme} already; "
+                "drop quantization, or launch the model itself"
+            )
+        return self
+
+    @property
+    def precision(self) -> str:
+        """Name for tables: BF16, FP8, INT8, W4A16, ..."""
+        if self.recipe is not None:
+            return self.recipe.scheme
+        return (
+            self.quantization
+            or {"bfloat16": "BF16", "float16": "FP16", "float32": "FP32"}[self.dtype]
+        ).upper()
+
+
+class Sampling(Spec):
+    """How each picture is drawn; names are diffusers'. None takes the model's own default."""
+
+    num_inference_steps: int = Field(20, ge=1)
+    height: int | None = Field(None, ge=PIXELS_PER_TOKEN, multiple_of=PIXELS_PER_TOKEN)
+    width: int | None = Field(None, ge=PIXELS_PER_TOKEN, multiple_of=PIXELS_PER_TOKEN)
+    """Pixels."""
+    true_cfg_scale: float | None = Field(None, gt=0)
+    """Classifier-free guidance of Qwen-Image, with the negative prompt."""
+    guidance_scale: float | None = Field(None, ge=0)
+    """Distilled guidance of FLUX.1, classifier-free guidance of Wan."""
+    negative_prompt: str | None = None
+    num_frames: int | None = Field(None, ge=1)
+    """Frames of a video; None for images."""
+    fps: float | None = Field(None, gt=0)
+
+
+class PromptSet(Spec):
+    """The prompts of an experiment, in order, without duplicates."""
+
+    prompts: tuple[str, ...] = Field(min_length=1)
+
+    def __init__(self, prompts: Iterable[str] | str, **values: Any) -> None:
+        super().__init__(
+            prompts=(prompts,) if isinstance(prompts, str) else tuple(prompts), **values
+        )
+
+    @field_validator("prompts")
+    @classmethod
+    def _no_duplicates(cls, prompts: tuple[str, ...]) -> tuple[str, ...]:
+        twice = sorted({prompt for prompt in prompts if prompts.count(prompt) > 1})
+        if twice:
+            raise ValueError(f"the prompts {twice} occur twice; vary the seed instead")
+        return prompts
+
+
+class GenerateSpec(Spec):
+    """A population: every prompt at every seed, on one engine."""
+
+    launch: LaunchSpec
+    prompts: PromptSet
+    seeds: tuple[int, ...] = Field(min_length=1)
+    sampling: Sampling
+    repeat: int = Field(0, ge=0)
+    """Counts independent runs of the same request; a second one measures the noise floor."""
+
+    @field_validator("seeds")
+    @classmethod
+    def _seeds_are_distinct(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(seeds)) < len(seeds) or min(seeds) < 0 or max(seeds) >= 2**63:
+            raise ValueError(
+                f"seeds must be distinct integers from 0 to 2**63-1, got {list(seeds)}"
+            )
+        return seeds
+
+
+def allowed(choice: Any) -> tuple[str, ...]:
+    """The values of a ``Literal`` type."""
+    return get_args(choice)
