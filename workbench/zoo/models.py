@@ -1,0 +1,107 @@
+"""ModelRef -> folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import ModelNotFound
+from workbench.specs import ModelRef
+
+EMBEDDED = Path(__file__).parent / "embedded"
+SCHEME = "embedded:"
+CARD = "card.json"
+INDEX = "model_index.json"
+
+
+def locate(model: ModelRef) -> Path:
+    """Folder of a model in diffusers layout; a hub id is downloaded, or found in the hub's cache.
+
+    Raises:
+        ModelNotFound: no such embedded model, no pipeline in the folder, or an unreachable hub.
+    """
+    if model.source.startswith(SCHEME):
+        return _embedded(model.source.removeprefix(SCHEME))
+    folder = Path(model.source).expanduser()
+    if folder.exists() or folder.is_absolute() or model.source.startswith("."):
+        return _local(folder)
+    return _hub(model)
+
+
+def pin(model: ModelRef) -> ModelRef:
+    """The same reference with its revision filled in: hub commit, or a folder's fingerprint."""
+    folder = locate(model)
+    if folder.parent.name == "snapshots":  # hub cache: models--owner--name/snapshots/COMMIT
+        return model.but(revision=folder.name)
+    return model.but(revision=fingerprint(folder))
+
+
+def fingerprint(folder: Path) -> str:
+    """Identifies a folder's content without reading all of it: JSON, tensor headers, sizes."""
+    digest = hashlib.sha256()
+    for file in sorted(
+        f for f in folder.rglob("*") if f.is_file() and f.suffix in {".json", ".safetensors"}
+    ):
+        digest.update(f"{file.relative_to(folder)}:{file.stat().st_size}:".encode())
+        with file.open("rb") as stream:
+            digest.update(stream.read(1 << 20))
+            stream.seek(max(0, file.stat().st_size - (1 << 20)))
+            digest.update(stream.read())
+    return f"content-{digest.hexdigest()[:16]}"
+
+
+def default_sampling(folder: Path) -> dict[str, Any]:
+    """Sampling fields that suit a model: those of its card, else its pipeline's own."""
+    card = folder / CARD
+    if card.is_file():
+        return json.loads(card.read_text())["sampling"]
+    from workbench.zoo.families import family_of
+
+    return dict(family_of(folder).sampling)
+
+
+def _embedded(name: str) -> Path:
+    folder = EMBEDDED / name
+    if not (folder / INDEX).is_file():
+        names = ", ".join(f"{SCHEME}{f.parent.name}" for f in sorted(EMBEDDED.glob(f"*/{INDEX}")))
+        raise ModelNotFound(f"{SCHEME}{name} is not an embedded model; there are {names or 'none'}")
+    return folder
+
+
+def _local(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise ModelNotFound(
+            f"{folder} is not a folder; give a diffusers folder, a hub id, or embedded:NAME"
+        )
+    if not (folder / INDEX).is_file():
+        raise ModelNotFound(
+            f"{folder} holds no {INDEX}, so it is no diffusers pipeline; "
+            "save one there with pipeline.save_pretrained(folder)"
+        )
+    return folder.resolve()
+
+
+def _hub(model: ModelRef) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        return Path(
+            snapshot_download(model.source, revision=model.revision, allow_patterns=HUB_FILES)
+        )
+    except HFValidationError:
+        raise ModelNotFound(
+            f"{model.source!r} is no folder here and no hub id; give an existing diffusers folder, "
+            "OWNER/NAME, or embedded:NAME"
+        ) from None
+    except Exception as error:  # the hub's client has no common base for offline, denied and absent
+        raise ModelNotFound(
+            f"{model.source!r} is no folder here and could not be had from the hub "
+            f"({type(error).__name__}); check the spelling and the network, "
+            "or give a local diffusers folder"
+        ) from error
+
+
+HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
