@@ -1,0 +1,5 @@
+"""Recipe -> checkpoint."""
+
+from workbench.quant.checkpoint import quantize
+
+__all__ = ["quantize"]
