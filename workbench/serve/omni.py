@@ -1,0 +1,63 @@
+"""vLLM-Omni itself: start, one request, one call into the workers, close."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from workbench.torchvision_ops import define_missing
+from workbench.specs import LaunchSpec, Sampling
+
+EXTENSION = "workbench.serve.tracing.WorkerTools"
+
+
+def start(folder: Path, spec: LaunchSpec) -> Any:
+    """A running ``Omni`` for a pipeline folder; raises whatever the engine raises."""
+    define_missing()
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    from vllm_omni import Omni
+
+    return Omni(**engine_arguments(folder, spec))
+
+
+def engine_arguments(folder: Path, spec: LaunchSpec) -> dict[str, Any]:
+    """Keyword arguments of ``Omni``; unset ones are left to the engine."""
+    optional = {
+        "quantization": spec.quantization,
+        "diffusion_attention_config": spec.attention_backend and {"default": spec.attention_backend},
+    }
+    return {
+        "model": str(folder),
+        "dtype": spec.dtype,
+        "parallel_config": spec.parallelism.model_dump(),
+        "step_execution": spec.step_execution,
+        "max_num_seqs": spec.max_num_seqs,
+        "enforce_eager": spec.enforce_eager,
+        "trust_remote_code": spec.model.trust_remote_code,
+        "worker_extension_cls": EXTENSION,
+        **{name: value for name, value in optional.items() if value is not None},
+    }
+
+
+def request(omni: Any, prompt: str, seed: int, sampling: Sampling) -> Any:
+    """One picture: the engine's ``OmniRequestOutput``."""
+    from vllm_omni.inputs.data import OmniDiffusionSamplingParams
+
+    fields = sampling.model_dump(exclude={"negative_prompt"}, exclude_none=True)
+    parameters = OmniDiffusionSamplingParams(**fields, seed=seed, generator_device="cpu")
+    text = {"prompt": prompt}
+    if sampling.negative_prompt is not None:
+        text["negative_prompt"] = sampling.negative_prompt
+    (output,) = omni.generate(text, parameters, use_tqdm=False)
+    return output
+
+
+def call(omni: Any, method: str, *arguments: Any) -> Any:
+    """Run a method of the worker extension on every rank; the answer of rank 0."""
+    answer = omni.engine.collective_rpc(method, args=arguments)
+    while isinstance(answer, list) and len(answer) == 1:
+        answer = answer[0]
+    return answer
