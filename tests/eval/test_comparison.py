@@ -1,0 +1,170 @@
+import warnings
+
+import numpy as np
+import pytest
+
+from workbench.errors import ComparisonRefused
+from workbench.eval import compare
+from workbench.records import Trajectory
+from workbench.specs import ModelRef, Parallelism, Sampling
+
+STEPS = 4  # of every synthetic set
+
+
+def test_pairs_are_matched_by_prompt_and_seed_whatever_their_order(reference, make_set):
+    prompts, seeds = reference.spec.prompts.prompts, reference.spec.seeds
+    table = compare(
+        reference, make_set("FP8", noise=0.02, prompts=prompts[::-1], seeds=seeds[::-1])
+    ).table()
+    assert {tuple(row) for row in table[["prompt", "seed"]].values} == {
+        (p, s) for p in prompts for s in seeds
+    }
+    assert table["psnr_db"].between(25, 45).all()
+
+
+def test_the_table_has_the_worst_pair_first(reference, make_set):
+    table = compare(reference, make_set("FP8", noise=0.02)).table()
+    assert list(table) == [
+        "prompt",
+        "seed",
+        "psnr_db",
+        "ssim",
+        "relative_l2",
+        "first_step_outside",
+        "identical",
+    ]
+    assert table["psnr_db"].is_monotonic_increasing
+    assert table["first_step_outside"].isna().all()  # no floor was measured
+
+
+def test_steps_are_long(reference, make_set):
+    found = compare(reference, make_set("FP8", noise=0.02)).steps()
+    assert list(found) == [
+        "precision",
+        "prompt",
+        "seed",
+        "step",
+        "timestep",
+        "relative_l2",
+        "cosine",
+    ]
+    assert len(found) == len(reference) * (STEPS + 1)
+    assert (found.loc[found["step"] == 0, "relative_l2"] == 0).all()
+
+
+def test_a_bit_identical_repeat_is_infinite_and_poisons_nothing(reference, make_set):
+    floor = compare(reference, make_set(repeat=1))
+    summary = floor.summary().loc["psnr_db"]
+    assert (summary["n"], summary["identical"], summary["finite"]) == (4, 4, 0)
+    candidate = compare(reference, make_set("FP8", noise=0.02), floor=floor)
+    assert (candidate.table()["first_step_outside"] == 1).all()
+    assert np.isfinite(candidate.summary().loc["psnr_db", "median"])
+
+
+def test_a_candidate_quieter_than_the_floor_stays_inside(reference, repeat, make_set):
+    floor = compare(reference, repeat)
+    inside = compare(reference, make_set("INT8", noise=0.0001), floor=floor)
+    assert inside.table()["first_step_outside"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        (
+            {"sampling": Sampling(num_inference_steps=STEPS, true_cfg_scale=2.0)},
+            "true_cfg_scale is None against 2.0",
+        ),
+        (
+            {"launch": {"parallelism": Parallelism(tensor_parallel_size=2)}},
+            "parallelism is .*=1.* against .*=2",
+        ),
+        ({"launch": {"model": ModelRef("other")}}, "model is .*embedded:test.* against .*other"),
+        ({"launch": {"dtype": "float16"}}, "dtype is 'bfloat16' against 'float16'"),
+        ({"launch": {"step_execution": True}}, "step_execution is False against True"),
+        ({"launch": {"max_num_seqs": 2}}, "max_num_seqs is 1 against 2"),
+        ({"launch": {"enforce_eager": False}}, "enforce_eager is True against False"),
+        (
+            {"audit": {"attention_backend": "FLASH_ATTN"}},
+            "attention_backend is 'TORCH_SDPA' against 'FLASH_ATTN'",
+        ),
+        ({"audit": {"platform": "cuda"}}, "platform is 'cpu' against 'cuda'"),
+        (
+            {"audit": {"verdict": "not applied"}},
+            "candidate .* asked for FP8 and its audit says 'not applied'",
+        ),
+        ({"seeds": (99,)}, r"no \(prompt, seed\) is in both sets: .*\[0, 7\] against .*\[99\]"),
+    ],
+)
+def test_sets_that_differ_in_more_than_precision_are_refused(reference, make_set, changes, named):
+    with pytest.raises(ComparisonRefused, match=named):
+        compare(reference, make_set("FP8", **changes))
+
+
+def test_every_differing_field_is_named(reference, make_set):
+    sampling = Sampling(num_inference_steps=STEPS, height=64)
+    with pytest.raises(ComparisonRefused) as error:
+        compare(reference, make_set("FP8", sampling=sampling, launch={"max_num_seqs": 2}))
+    assert "height is None against 64" in str(error.value)
+    assert "max_num_seqs is 1 against 2" in str(error.value)
+
+
+def test_an_attention_backend_asked_for_by_name_equals_the_default_that_it_is(reference, make_set):
+    compare(reference, make_set("FP8", noise=0.02, launch={"attention_backend": "TORCH_SDPA"}))
+
+
+def test_other_initial_noise_is_refused(reference, make_set):
+    def shifted(kept):
+        return Trajectory(latents=kept.latents + 1, timesteps=kept.timesteps)
+
+    with pytest.raises(ComparisonRefused, match="initial latents differ"):
+        compare(reference, make_set("FP8", trajectory=shifted))
+
+
+def test_a_partial_overlap_warns(reference, make_set):
+    with pytest.warns(
+        UserWarning, match="only 2 pairs are in both sets, of 4 in the reference and 2"
+    ):
+        found = compare(reference, make_set("FP8", noise=0.02, seeds=(0,)))
+    assert len(found.table()) == 2
+
+
+def test_identical_pixels_at_another_precision_warn(reference, make_set):
+    with pytest.warns(UserWarning, match="INT8 gave the very pixels of BF16 in 4 of 4 pairs"):
+        found = compare(reference, make_set("INT8"))
+    assert found.table()["identical"].all()
+
+
+def test_a_set_against_itself_warns(reference):
+    with pytest.warns(UserWarning, match="compared with itself"):
+        compare(reference, reference)
+
+
+def test_a_repeat_warns_of_nothing(reference, make_set):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compare(reference, make_set(repeat=1))
+
+
+def test_a_floor_of_another_precision_is_refused(reference, make_set):
+    candidate = make_set("FP8", noise=0.02)
+    wrong = compare(reference, candidate)
+    with pytest.raises(
+        ComparisonRefused, match=r"\(FP8\) has another launch than the reference .* \(BF16\)"
+    ):
+        compare(reference, candidate, floor=wrong)
+
+
+def test_flip_and_scrub_show_the_row_of_the_table(reference, make_set):
+    found = compare(reference, make_set("FP8", noise=0.02))
+    frames = [found.pairs[0][0].image] * (STEPS + 1)
+    for shown in (found.flip(), found.scrub(0, frames, frames)):
+        assert f"seed {found.table()['seed'][0]}" in shown._repr_html_()
+    with pytest.raises(
+        ComparisonRefused, match="'candidate FP8' has 1 frames for 4 timesteps; pass 5"
+    ):
+        found.scrub(0, frames, frames[:1])
+
+
+def test_plot_divergence_has_the_floor(reference, repeat, make_set):
+    found = compare(reference, make_set("FP8", noise=0.02), floor=compare(reference, repeat))
+    assert [trace.name for trace in found.plot_divergence().data][-1] == "noise floor"

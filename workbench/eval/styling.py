@@ -1,0 +1,83 @@
+"""A summary as people read it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from workbench.eval.units import memory_unit
+
+if TYPE_CHECKING:
+    from pandas.io.formats.style import Styler
+
+TEXT_COLUMNS = (0, 4, 10, 11)
+LEGEND = "Median [lowest – highest]; ↑ higher is better, ↓ lower is better."
+
+
+def style(summary: pd.DataFrame) -> Styler:
+    """A summary with units, arrows to the better side, and a note when times mean nothing.
+
+    Args:
+        summary: as made by :func:`workbench.eval.summary.summary`.
+    """
+    note = summary.attrs.get("speed_note", "")
+    aligned = [{"selector": f".col{i}", "props": "text-align: left"} for i in TEXT_COLUMNS]
+    return (
+        _readable(summary)
+        .style.format(escape="html")
+        .hide(axis="index")
+        .set_caption(f"{LEGEND} {note}".strip())
+        .set_table_styles(
+            [
+                {"selector": "", "props": "font-size: 13px"},
+                {
+                    "selector": "caption",
+                    "props": "caption-side: bottom; text-align: left; padding-top: .5em",
+                },
+                {
+                    "selector": "th, td",
+                    "props": "text-align: right; padding: .3em .5em; white-space: nowrap",
+                },
+                {"selector": "th, td.col11", "props": "white-space: normal"},
+                *aligned,
+            ]
+        )
+    )
+
+
+def _readable(table: pd.DataFrame) -> pd.DataFrame:
+    memory, memory_size = memory_unit(table["peak_memory_bytes"].max())
+    disk, disk_size = memory_unit(table["checkpoint_bytes"].max())
+    in_memory = table[["peak_memory_bytes", "weight_bytes"]] / memory_size
+    on_disk = table[["checkpoint_bytes", "transformer_bytes"]] / disk_size
+    return pd.DataFrame(
+        {
+            "precision": table["precision"],
+            "PSNR, dB ↑": [_psnr(row) for row in table.itertuples()],
+            "SSIM ↑": table["ssim"].map("{:.4f}".format, na_action="ignore").fillna(""),
+            "pairs": table["n"].map(str, na_action="ignore").fillna(""),
+            "against floor": table["against_floor"],
+            "latency, s ↓": [
+                f"{row.latency_s:.2f} [{row.latency_s_min:.2f} – {row.latency_s_max:.2f}]"
+                for row in table.itertuples()
+            ],
+            "speed ↑": table["speed_ratio"].map("{:.2f} x".format),
+            f"peak memory, {memory} ↓": in_memory["peak_memory_bytes"].map("{:.1f}".format),
+            f"loaded weights, {memory} ↓": in_memory["weight_bytes"].map("{:.1f}".format),
+            f"on disk (transformer), {disk} ↓": [
+                f"{whole:.1f} ({part:.1f})" for whole, part in on_disk.values
+            ],
+            "audit, share of linears quantized": table["verdict"]
+            + table["coverage"].map(", {:.0%}".format),
+            "kernel": table["kernel"],
+        }
+    )
+
+
+def _psnr(row: Any) -> str:
+    if pd.isna(row.n):
+        return ""  # the reference itself
+    if row.identical == row.n:
+        return "identical"
+    return f"{row.psnr_db:.1f} [{row.psnr_db_min:.1f} – {row.psnr_db_max:.1f}]"

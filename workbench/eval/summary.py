@@ -1,0 +1,171 @@
+"""One table over all precisions: what each cost and what it bought."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import pandas as pd
+
+from workbench.eval.comparison import Comparison, compare
+from workbench.eval.labels import label
+from workbench.records import GenerationSet
+
+COLUMNS = (
+    "precision",
+    "verdict",
+    "kernel",
+    "coverage",
+    "latency_s",
+    "latency_s_min",
+    "latency_s_max",
+    "speed_ratio",
+    "peak_memory_bytes",
+    "weight_bytes",
+    "transformer_bytes",
+    "checkpoint_bytes",
+    "psnr_db",
+    "psnr_db_min",
+    "psnr_db_max",
+    "ssim",
+    "n",
+    "identical",
+    "against_floor",
+)
+
+
+def summary(
+    reference: GenerationSet, candidates: Iterable[GenerationSet | Comparison], *, floor: Comparison
+) -> pd.DataFrame:
+    """One row a precision: the reference, its repeat (the floor), then each candidate.
+
+    Args:
+        reference: the set that all others are measured against.
+        candidates: sets, or comparisons of them against ``reference`` that are at hand already.
+        floor: ``compare(reference, repeat)``.
+
+    Returns:
+        One column each, bytes and seconds throughout:
+
+        - precision; verdict of the audit; kernel (class names); coverage (share of the linear
+          parameters that run quantized, 0 to 1);
+        - latency_s (median; the first picture is left out as warm-up unless it is the only one),
+          latency_s_min, latency_s_max; speed_ratio (the reference's latency over this one's);
+        - peak_memory_bytes (highest, the first picture left out likewise); weight_bytes (loaded, on
+          rank 0); transformer_bytes and checkpoint_bytes (on disk);
+        - psnr_db (median of the finite values, infinite when all pairs are identical),
+          psnr_db_min, psnr_db_max; ssim (median); n; identical;
+        - against_floor: ``identical``, ``inside the floor`` (median relative L2 of the final
+          latents at most the floor's largest), ``above``, or ``not finite``.
+
+        ``attrs["speed_note"]`` says when times mean nothing.
+
+    Raises:
+        ComparisonRefused: a candidate that :func:`compare` refuses.
+    """
+    compared = [
+        one if isinstance(one, Comparison) else compare(reference, one, floor=floor)
+        for one in candidates
+    ]
+    baseline = _latency(reference)["latency_s"]
+    rows = [{**_cost(reference, baseline), "against_floor": "reference"}]
+    rows += [
+        {**_cost(one.candidate, baseline), **_fidelity(one, floor)} for one in (floor, *compared)
+    ]
+    table = (
+        pd.DataFrame(rows)
+        .reindex(columns=list(COLUMNS))
+        .astype({"n": "Int64", "identical": "Int64"})
+    )
+    table.attrs["speed_note"] = _speed_note([reference, *(one.candidate for one in compared)])
+    return table
+
+
+def fidelity_order(comparisons: Iterable[Comparison]) -> pd.DataFrame:
+    """The precisions from closest to farthest from the reference, as measured.
+
+    Returns:
+        precision; psnr_db (median over the finite values, infinite when all are identical); n; and
+        closer_than_next: in how many of the pairs common to both this one beats the next row.
+    """
+    ranked = sorted(comparisons, key=_median_psnr, reverse=True)
+    beaten = [_wins(a, b) for a, b in pairwise(ranked)] + ["–"]
+    return pd.DataFrame(
+        {
+            "precision": [label(one.candidate) for one in ranked],
+            "psnr_db": [_median_psnr(one) for one in ranked],
+            "n": [len(one.pairs) for one in ranked],
+            "closer_than_next": beaten[: len(ranked)],
+        }
+    )
+
+
+def _wins(a: Comparison, b: Comparison) -> str:
+    both = a.table().merge(b.table(), on=["prompt", "seed"], suffixes=("_a", "_b"))
+    return f"{(both['psnr_db_a'] > both['psnr_db_b']).sum()} of {len(both)} pairs"
+
+
+def _median_psnr(one: Comparison) -> float:
+    values = one.summary().loc["psnr_db"]
+    return float("inf") if values["identical"] == values["n"] else float(values["median"])
+
+
+def _latency(one: GenerationSet) -> dict[str, float]:
+    times = pd.Series([item.elapsed_s for item in one.items[1:] or one.items])
+    return {"latency_s": times.median(), "latency_s_min": times.min(), "latency_s_max": times.max()}
+
+
+def _cost(one: GenerationSet, baseline_s: float) -> dict[str, Any]:
+    times, disk = _latency(one), one.checkpoint_bytes
+    return {
+        "precision": label(one),
+        "verdict": one.audit.verdict,
+        "kernel": ", ".join(one.audit.kernels)
+        + (" (reference kernel)" if one.audit.reference_kernels else ""),
+        "coverage": one.audit.coverage,
+        **times,
+        "speed_ratio": baseline_s / times["latency_s"],
+        "peak_memory_bytes": max(item.peak_memory_bytes for item in one.items[1:] or one.items),
+        "weight_bytes": sum(one.audit.weight_bytes.values()),
+        "transformer_bytes": sum(
+            size for name, size in disk.items() if name.startswith("transformer")
+        ),
+        "checkpoint_bytes": sum(disk.values()),
+    }
+
+
+def _fidelity(one: Comparison, floor: Comparison) -> dict[str, Any]:
+    metrics = one.summary()
+    psnr = metrics.loc["psnr_db"]
+    return {
+        "psnr_db": _median_psnr(one),
+        "psnr_db_min": psnr["min"],
+        "psnr_db_max": psnr["max"],
+        "ssim": metrics.loc["ssim", "median"],
+        "n": psnr["n"],
+        "identical": psnr["identical"],
+        "against_floor": _against_floor(metrics, floor),
+    }
+
+
+def _against_floor(metrics: pd.DataFrame, floor: Comparison) -> str:
+    latents = metrics.loc["relative_l2"]
+    if latents["finite"] < latents["n"]:
+        return "not finite"
+    if latents["identical"] == latents["n"]:
+        return "identical"
+    return (
+        "inside the floor"
+        if latents["median"] <= floor.summary().loc["relative_l2", "max"]
+        else "above"
+    )
+
+
+def _speed_note(sets: list[GenerationSet]) -> str:
+    reasons = [
+        f"{label(one)} runs on reference kernels" for one in sets if one.audit.reference_kernels
+    ]
+    if any("cpu" in one.audit.platform.lower() for one in sets):
+        reasons.append("this ran on a CPU")
+    return f"Speed is not meaningful here: {'; '.join(reasons)}. Fidelity is." if reasons else ""
