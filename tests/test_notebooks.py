@@ -1,0 +1,61 @@
+"""House rules of the notebooks, checked on the files as they lie in git."""
+
+import ast
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from workbench.eval.parameters import declared
+
+NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=lambda file: file.stem)
+def notebook(request):
+    return nbformat.read(request.param, as_version=4)
+
+
+def code(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def test_there_are_notebooks():
+    assert {file.stem for file in NOTEBOOKS} >= {
+        "00_environment",
+        "01_quantize",
+        "02_generate",
+        "09_report",
+    }
+
+
+def test_notebooks_are_valid_and_for_any_python_kernel(notebook):
+    nbformat.validate(notebook)
+    assert notebook.metadata.kernelspec.name == "python3"
+
+
+def test_notebooks_store_no_outputs(notebook):
+    assert all(not cell.outputs and cell.execution_count is None for cell in code(notebook))
+
+
+def test_notebooks_define_no_functions_and_no_classes(notebook):
+    for cell in code(notebook):
+        kinds = {type(node) for node in ast.walk(ast.parse(cell.source))}
+        assert not kinds & {ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda}
+
+
+def test_every_parameter_is_explained(notebook):
+    parameters = declared(notebook, "notebook")
+    assert parameters
+    assert [name for name, parameter in parameters.items() if not parameter.comment] == []
+
+
+def test_a_notebook_opens_with_its_question(notebook):
+    first = notebook.cells[0]
+    assert first.cell_type == "markdown"
+    assert first.source.splitlines()[0].startswith("# ")
+    assert first.source.splitlines()[0].endswith("?")
+
+
+def test_no_cell_is_empty(notebook):
+    assert all(cell.source.strip() for cell in notebook.cells)
