@@ -13,7 +13,8 @@ import time
 
 import workbench as wb
 from workbench.serve import omni
-from workbench.serve.engine import Engine, generate_spec, launch_spec
+from workbench.serve.engine import Engine
+from workbench.serve.requests import generate_spec, launch_spec
 
 MODEL, PROMPT = "embedded:qwen-image", "a teapot on a wooden table"
 
@@ -30,7 +31,7 @@ def seconds(engine: Engine, sampling: wb.Sampling, seed: int, record: bool) -> f
 def main(pairs: int) -> None:
     """Warm up, then measure in pairs, the order swapped every time."""
     spec, folder = launch_spec(MODEL)
-    sampling = generate_spec(spec, folder, PROMPT, (0,), None, 0).sampling
+    sampling = generate_spec(spec, folder, PROMPT, seeds=(0,), sampling=None, repeat=0).sampling
     with Engine(spec, folder) as engine:
         for record in (True, False):
             seconds(engine, sampling, 0, record)
@@ -39,8 +40,10 @@ def main(pairs: int) -> None:
             order = (True, False) if seed % 2 else (False, True)
             taken = {record: seconds(engine, sampling, seed, record) for record in order}
             ratios.append(taken[True] / taken[False])
-    print(f"recorded / not recorded: median {statistics.median(ratios):.4f}, "
-          f"range {min(ratios):.4f} to {max(ratios):.4f}, {pairs} pairs")
+    print(
+        f"recorded / not recorded: median {statistics.median(ratios):.4f}, "
+        f"range {min(ratios):.4f} to {max(ratios):.4f}, {pairs} pairs"
+    )
 
 
 if __name__ == "__main__":

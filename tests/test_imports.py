@@ -45,15 +45,16 @@ OWNERS = {
     "vllm": ("serve/cpu/*.py", "serve/tracing.py"),
     "vllm_omni": ("serve/cpu/*.py", "serve/omni.py", "serve/tracing.py"),
 }
-BASE = {"errors", "provenance", "records", "specs", "store", "torchvision_ops"}
+BASE = {"audits", "errors", "provenance", "records", "specs", "store", "torchvision_ops"}
 # Part of the package -> the parts it may import.
 ALLOWED = {
+    "audits": set(),
     "errors": set(),
     "torchvision_ops": set(),
     "provenance": set(),
     "specs": {"errors"},
     "store": {"errors", "provenance", "specs"},
-    "records": {"errors", "specs", "store"},
+    "records": {"audits", "errors", "specs", "store"},
     "zoo": BASE,
     "quant": BASE | {"zoo"},
     "serve": BASE | {"zoo"},

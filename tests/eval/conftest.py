@@ -11,7 +11,8 @@ import pytest
 from PIL import Image
 
 from workbench import store
-from workbench.records import Audit, Generation, GenerationSet, LayerCensus, Trajectory
+from workbench.audits import Audit, LayerCensus
+from workbench.records import Generation, GenerationSet, Trajectory
 from workbench.specs import GenerateSpec, LaunchSpec, ModelRef, PromptSet, QuantRecipe, Sampling
 
 PROMPTS = ("a teapot on a wooden table", "a red <b>car</b> & a tree")

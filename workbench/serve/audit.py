@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.audits import Audit, LayerCensus, Verdict
 from workbench.errors import PrecisionNotApplied
-from workbench.records import Audit, LayerCensus, Verdict
 from workbench.serve.kept import BLOCKS, reason
 from workbench.specs import LaunchSpec
 
@@ -46,7 +46,11 @@ def _layer(fact: dict[str, Any], family: str, precision: str) -> LayerCensus:
     if fact.pop("activations_8bit"):
         fact["kernel"] += " with 8-bit activations"
     quantized = fact["weight_dtype"] not in SIXTEEN_BIT
-    why, by_design = ("", True) if quantized or precision not in STORED else reason(family, precision, fact["name"])
+    why, by_design = (
+        ("", True)
+        if quantized or precision not in STORED
+        else reason(family, precision, fact["name"])
+    )
     return LayerCensus(**fact, quantized=quantized, reason=why, by_design=by_design)
 
 
@@ -76,6 +80,7 @@ def _refusal(result: Audit) -> str:
         found[label] = found.get(label, 0) + 1
     held = ", ".join(f"{count} x {label}" for label, count in found.items()) or "no linear at all"
     return (
-        f"{result.requested} was asked for and is not what runs: the transformer's linears are {held}. "
-        "Look at the checkpoint's quantization_config and at the engine's log; nothing was generated."
+        f"{result.requested} was asked for and is not what runs: the transformer's linears are "
+        f"{held}. Look at the checkpoint's quantization_config and at the engine's log; nothing "
+        "was generated."
     )

@@ -22,7 +22,11 @@ def capabilities() -> pd.DataFrame:
     import pandas as pd
 
     devices = gpus()
-    rows = _on_gpu(devices[0]["name"], tuple(devices[0]["compute_capability"])) if devices else _on_cpu()
+    rows = (
+        _on_gpu(devices[0]["name"], tuple(devices[0]["compute_capability"]))
+        if devices
+        else _on_cpu()
+    )
     return pd.DataFrame(rows, columns=["precision", "runs", "kernel", "reason"])
 
 
@@ -48,7 +52,17 @@ def _on_cpu() -> list[Row]:
     integer = "AMX" if "amx_int8" in known else "oneDNN"
     return [
         ("BF16", True, "oneDNN", f"{cpu['name']}: {'native' if native else 'emulated'} bfloat16"),
-        ("FP8", True, "reference", "no CPU has FP8 arithmetic: FP8 storage, the product in float32; slow"),
-        ("INT8", True, integer, f"vLLM's kernel; instructions here: {', '.join(sorted(known)) or 'none'}"),
+        (
+            "FP8",
+            True,
+            "reference",
+            "no CPU has FP8 arithmetic: FP8 storage, the product in float32; slow",
+        ),
+        (
+            "INT8",
+            True,
+            integer,
+            f"vLLM's kernel; instructions here: {', '.join(sorted(known)) or 'none'}",
+        ),
         ("W4A16", True, "vLLM CPUWNA16", "from an AutoRound checkpoint"),
     ]

@@ -42,14 +42,18 @@ def check_sampling(spec: LaunchSpec, family: Family, sampling: Sampling) -> None
         SpecError: CFG-parallel without two branches, or a video field on an image model.
     """
     scale = getattr(sampling, family.guidance)
-    if spec.parallelism.cfg_parallel_size == 2 and (not scale or scale <= 1 or sampling.negative_prompt is None):
+    if spec.parallelism.cfg_parallel_size == 2 and (
+        not scale or scale <= 1 or sampling.negative_prompt is None
+    ):
         raise SpecError(
             f"cfg_parallel_size=2 splits two branches, but {family.guidance}={scale} with "
             f"negative_prompt={sampling.negative_prompt!r} has one; set {family.guidance} above 1 "
             "and a negative_prompt, or launch with cfg_parallel_size=1"
         )
     if sampling.num_frames is not None and family.name != "wan":
-        raise SpecError(f"num_frames={sampling.num_frames}: {family.name} draws images; leave num_frames out")
+        raise SpecError(
+            f"num_frames={sampling.num_frames}: {family.name} draws images; leave num_frames out"
+        )
 
 
 def _check_layout(spec: LaunchSpec, family: Family, folder: Path) -> None:
@@ -75,17 +79,17 @@ def _check_groups(spec: LaunchSpec, component: str, facts: dict[str, Any]) -> No
     hidden = facts["num_attention_heads"] * facts["attention_head_dim"]
     if spec.recipe is not None and (hidden // degree) % spec.recipe.group_size:
         raise SpecError(
-            f"group_size={spec.recipe.group_size} does not divide the {hidden // degree} input channels that "
-            f"each of {degree} ranks holds of {component}; quantize with a smaller group_size, or lower "
-            "tensor_parallel_size"
+            f"group_size={spec.recipe.group_size} does not divide the {hidden // degree} input "
+            f"channels that each of {degree} ranks holds of {component}; quantize with a smaller "
+            "group_size, or lower tensor_parallel_size"
         )
 
 
 def _check_steps(spec: LaunchSpec, family: Family) -> None:
     if spec.step_execution and family.name not in STEPWISE:
         raise SpecError(
-            f"step_execution=True: vLLM-Omni 0.30.0 steps {', '.join(STEPWISE)}, not {family.name}; "
-            "launch with step_execution=False"
+            f"step_execution=True: vLLM-Omni 0.30.0 steps {', '.join(STEPWISE)}, "
+            f"not {family.name}; launch with step_execution=False"
         )
 
 
@@ -99,17 +103,20 @@ def _check_gpus(spec: LaunchSpec, devices: list[dict[str, Any]]) -> None:
     least = {"fp8": FP8_CAPABILITY, "int8": INT8_CAPABILITY}.get(spec.quantization or "", (0, 0))
     if capability < least:
         raise NotSupportedHere(
-            f"{spec.precision} with 8-bit activations needs compute capability {least[0]}.{least[1]}; this is "
-            f"{devices[0]['name']} with {capability[0]}.{capability[1]}; use BF16 or a W4A16 checkpoint"
+            f"{spec.precision} in 8 bits needs compute capability {least[0]}.{least[1]}"
+            f", and {devices[0]['name']} has {capability[0]}.{capability[1]}; use BF16 or W4A16"
         )
 
 
 def _check_cpu(spec: LaunchSpec) -> None:
     if spec.attention_backend not in (None, *ON_CPU):
-        raise NotSupportedHere(f"attention_backend={spec.attention_backend!r} needs a GPU; on CPU use {ON_CPU[0]}")
+        raise NotSupportedHere(
+            f"attention_backend={spec.attention_backend!r} needs a GPU; on CPU use {ON_CPU[0]}"
+        )
     if spec.parallelism.ring_degree > 1:
         raise NotSupportedHere(
-            f"ring_degree={spec.parallelism.ring_degree} runs CUDA kernels; on CPU use ulysses_degree"
+            f"ring_degree={spec.parallelism.ring_degree} runs CUDA kernels; on CPU use "
+            "ulysses_degree"
         )
     if spec.parallelism.world_size > MOST_CPU_WORKERS:
         raise NotSupportedHere(

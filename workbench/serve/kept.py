@@ -22,12 +22,26 @@ class Kept:
 
 KEPT: dict[str, tuple[Kept, ...]] = {
     "qwen-image": (
-        Kept(".img_mod.", "modulation of the image stream is sensitive; built without quantization"),
-        Kept(".txt_mod.", "modulation of the text stream is sensitive; only AutoRound quantizes it", ("FP8", "INT8")),
+        Kept(
+            ".img_mod.", "modulation of the image stream is sensitive; built without quantization"
+        ),
+        Kept(
+            ".txt_mod.",
+            "modulation of the text stream is sensitive; only AutoRound quantizes it",
+            ("FP8", "INT8"),
+        ),
     ),
     "flux": (
-        Kept("transformer.transformer_blocks.", "dual-stream blocks are quantized by AutoRound only", ("FP8", "INT8")),
-        Kept(".norm.linear", "adaptive norm of the single-stream blocks is sensitive", ("FP8", "INT8")),
+        Kept(
+            "transformer.transformer_blocks.",
+            "dual-stream blocks are quantized by AutoRound only",
+            ("FP8", "INT8"),
+        ),
+        Kept(
+            ".norm.linear",
+            "adaptive norm of the single-stream blocks is sensitive",
+            ("FP8", "INT8"),
+        ),
     ),
     "wan": (),
 }

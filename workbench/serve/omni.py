@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from workbench.torchvision_ops import define_missing
 from workbench.specs import LaunchSpec, Sampling
+from workbench.torchvision_ops import define_missing
 
 EXTENSION = "workbench.serve.tracing.WorkerTools"
 
@@ -27,7 +27,8 @@ def engine_arguments(folder: Path, spec: LaunchSpec) -> dict[str, Any]:
     """Keyword arguments of ``Omni``; unset ones are left to the engine."""
     optional = {
         "quantization": spec.quantization,
-        "diffusion_attention_config": spec.attention_backend and {"default": spec.attention_backend},
+        "diffusion_attention_config": spec.attention_backend
+        and {"default": spec.attention_backend},
     }
     return {
         "model": str(folder),

@@ -23,16 +23,19 @@ class Recorder:
         self._wrap(getattr(pipeline, "scheduler", None), "step")
 
     def start(self) -> None:
+        """Forget what was kept and keep from now on."""
         self.latents, self.timesteps = [], []
         self.enabled = True
 
     def finish(self) -> dict[str, Any]:
-        """Latents [steps + 1, ...] as float32 and timesteps [steps], both numpy, and forget them."""
+        """Latents, float32 [steps + 1, ...], and timesteps [steps]; they are forgotten here."""
         self.enabled = False
         if not self.latents:
             return {}
         latents = torch.stack(self.latents).float().cpu().numpy()
-        timesteps = [float(t.flatten()[0]) if torch.is_tensor(t) else float(t) for t in self.timesteps]
+        timesteps = [
+            float(t.flatten()[0]) if torch.is_tensor(t) else float(t) for t in self.timesteps
+        ]
         self.latents, self.timesteps = [], []
         return {"latents": latents, "timesteps": timesteps}
 
@@ -41,7 +44,9 @@ class Recorder:
         if step is None:
             return
 
-        def recorded(noise_pred: Any, t: Any, latents: torch.Tensor, *rest: Any, **named: Any) -> Any:
+        def recorded(
+            noise_pred: Any, t: Any, latents: torch.Tensor, *rest: Any, **named: Any
+        ) -> Any:
             outermost, self._inside = not self._inside, True
             try:
                 result = step(noise_pred, t, latents, *rest, **named)

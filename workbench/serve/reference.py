@@ -1,4 +1,4 @@
-"""Plain diffusers: decodes latents for pictures, and is the oracle that the engine is tested against."""
+"""Plain diffusers: decodes latents for pictures, and is the oracle of the engine's tests."""
 
 from __future__ import annotations
 
@@ -42,8 +42,10 @@ def decode(
     return [_picture(vae, family_of(folder).name, one, full) for one in latents]
 
 
-def draw(folder: Path, prompt: str, seed: int, sampling: Sampling) -> tuple[Image.Image, Trajectory]:
-    """One picture by the diffusers pipeline in bfloat16, with its trajectory; initial noise from the CPU."""
+def draw(
+    folder: Path, prompt: str, seed: int, sampling: Sampling
+) -> tuple[Image.Image, Trajectory]:
+    """One picture by the diffusers pipeline in bfloat16, with its trajectory; noise from CPU."""
     define_missing()
     import torch
     from diffusers import DiffusionPipeline
@@ -83,11 +85,13 @@ def _picture(vae: Any, family: str, latents: np.ndarray, sampling: Sampling) -> 
     from diffusers.image_processor import VaeImageProcessor
 
     try:
-        unpacked = _UNPACK[family](vae, torch.from_numpy(latents), sampling).to(vae.device, vae.dtype)
+        unpacked = _UNPACK[family](vae, torch.from_numpy(latents), sampling).to(
+            vae.device, vae.dtype
+        )
     except RuntimeError as error:
         raise SpecError(
-            f"latents of shape {latents.shape} do not belong to {sampling.height} x {sampling.width} "
-            f"pixels ({error}); pass the sampling that they were drawn with"
+            f"latents of shape {latents.shape} do not belong to {sampling.height} x "
+            f"{sampling.width} pixels ({error}); pass the sampling that they were drawn with"
         ) from None
     with torch.inference_mode():
         pixels = vae.decode(unpacked, return_dict=False)[0]

@@ -41,7 +41,7 @@ class WorkerTools:
         }
 
     def workbench_census(self) -> dict[str, Any]:
-        """Plain facts about the loaded pipeline on this rank; :mod:`workbench.serve.audit` reads them."""
+        """Plain facts about the loaded pipeline on this rank, for :mod:`workbench.serve.audit`."""
         pipeline = self.model_runner.pipeline
         return {
             "linears": [
@@ -60,7 +60,7 @@ class WorkerTools:
     def _peak_memory(self) -> int:
         if current_omni_platform.is_cuda():
             return current_omni_platform.max_memory_reserved()
-        # No allocator keeps books on CPU: the weights held, and how far the request rose above rest.
+        # No allocator keeps books on CPU: the weights, and how far the request rose above rest.
         rise = current_omni_platform.max_memory_allocated() - self._workbench_resident
         return sum(_weight_bytes(self.model_runner.pipeline).values()) + max(0, rise)
 

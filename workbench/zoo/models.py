@@ -14,6 +14,7 @@ EMBEDDED = Path(__file__).parent / "embedded"
 SCHEME = "embedded:"
 CARD = "card.json"
 INDEX = "model_index.json"
+ENDS_BYTES = 1 << 20  # of each file that count: tensor headers, and the last weights
 
 
 def locate(model: ModelRef) -> Path:
@@ -39,15 +40,15 @@ def pin(model: ModelRef) -> ModelRef:
 
 
 def fingerprint(folder: Path) -> str:
-    """Identifies a folder's content without reading all of it: JSON, tensor headers, sizes."""
+    """Identifies a pipeline without reading its weights: configs, tensor headers, sizes."""
+    components = [name for name in json.loads((folder / INDEX).read_text()) if name[0] != "_"]
+    files = [folder / INDEX, *(f for name in components for f in (folder / name).rglob("*"))]
     digest = hashlib.sha256()
-    for file in sorted(
-        f for f in folder.rglob("*") if f.is_file() and f.suffix in {".json", ".safetensors"}
-    ):
+    for file in sorted(f for f in files if f.suffix in {".json", ".safetensors"}):
         digest.update(f"{file.relative_to(folder)}:{file.stat().st_size}:".encode())
         with file.open("rb") as stream:
-            digest.update(stream.read(1 << 20))
-            stream.seek(max(0, file.stat().st_size - (1 << 20)))
+            digest.update(stream.read(ENDS_BYTES))
+            stream.seek(max(0, file.stat().st_size - ENDS_BYTES))
             digest.update(stream.read())
     return f"content-{digest.hexdigest()[:16]}"
 

@@ -1,4 +1,4 @@
-"""Resident memory of a worker since its launch, from the kernel: a CPU has no allocator statistics."""
+"""Resident memory of a worker since its launch, from the kernel; a CPU keeps no other books."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import psutil
 
 CLEAR_REFS = Path("/proc/self/clear_refs")
 RESET_PEAK = "5"  # man 5 proc: resets VmHWM to the present resident size
-M_MMAP_THRESHOLD = -3  # man 3 mallopt: blocks from here on leave the process as soon as they are freed
+M_MMAP_THRESHOLD = (
+    -3
+)  # man 3 mallopt: blocks from here on leave the process as soon as they are freed
 LARGE_BLOCK_BYTES = 128 * 1024
 _baseline = 0
 
@@ -47,6 +49,7 @@ def peak_bytes() -> int:
 
 
 def resident_bytes() -> int:
+    """Resident size of this process now."""
     return psutil.Process().memory_info().rss
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
@@ -23,7 +24,9 @@ class CpuOmniPlatform(OmniPlatform, CpuPlatform):
         cls, selected_backend: str | None, head_size: int, allow_trtllm_default: bool = False
     ) -> str:
         if (selected_backend or "TORCH_SDPA").upper() != "TORCH_SDPA":
-            raise ValueError(f"attention backend {selected_backend} does not run on CPU; use TORCH_SDPA")
+            raise ValueError(
+                f"attention backend {selected_backend} does not run on CPU; use TORCH_SDPA"
+            )
         return "workbench.serve.cpu.attention.CpuSDPABackend"
 
     @classmethod
@@ -42,6 +45,9 @@ class CpuOmniPlatform(OmniPlatform, CpuPlatform):
     def set_device(cls, device: torch.device) -> None:
         # First call of a worker, before it loads anything: the zero of its memory figures.
         memory.set_baseline()
+        workers = int(os.environ.get("WORLD_SIZE", "1"))
+        if workers > 1:  # else every process takes all cores and they wait for each other
+            torch.set_num_threads(max(1, (os.cpu_count() or 1) // workers))
 
     @classmethod
     def get_device_count(cls) -> int:

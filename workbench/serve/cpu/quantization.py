@@ -15,11 +15,11 @@ import torch
 from torch.nn import Module, Parameter
 from vllm import _custom_ops as ops
 from vllm.model_executor.kernels import linear as kernels
-from vllm.model_executor.layers import utils as layer_utils
 from vllm.model_executor.kernels.linear.mixed_precision.cpu import CPUWNA16LinearKernel
 from vllm.model_executor.kernels.linear.scaled_mm.pytorch import (
     PerTensorTorchFP8ScaledMMLinearKernel,
 )
+from vllm.model_executor.layers import utils as layer_utils
 from vllm.model_executor.layers.linear import LinearBase, UnquantizedLinearMethod
 from vllm.model_executor.layers.quantization.base_config import QuantizeMethodBase
 from vllm.model_executor.layers.quantization.utils.quant_utils import is_layer_skipped
@@ -38,7 +38,9 @@ def register() -> None:
     ops.scaled_fp8_quant = scaled_fp8_quant
     os.environ["VLLM_CPU_INT4_W4A8"] = "0"  # else AMX machines run W4A16 checkpoints as W4A8
     if not hasattr(layer_utils.dispatch_cpu_unquantized_gemm, "__wrapped__"):
-        layer_utils.dispatch_cpu_unquantized_gemm = _remembering(layer_utils.dispatch_cpu_unquantized_gemm)
+        layer_utils.dispatch_cpu_unquantized_gemm = _remembering(
+            layer_utils.dispatch_cpu_unquantized_gemm
+        )
     if not hasattr(CPUWNA16LinearKernel.apply_weights, "__wrapped__"):
         CPUWNA16LinearKernel.apply_weights = _on_matrices(CPUWNA16LinearKernel.apply_weights)
     candidates = kernels._POSSIBLE_FP8_KERNELS[PlatformEnum.CPU]
@@ -47,7 +49,7 @@ def register() -> None:
 
 
 def _remembering(dispatch: Callable[..., None]) -> Callable[..., None]:
-    """vLLM packs 16-bit weights out of sight; keep what they were, for the audit."""
+    """VLLM packs 16-bit weights out of sight; keep what they were, for the audit."""
 
     @wraps(dispatch)
     def remembered(layer: Module, remove_weight: bool) -> None:
@@ -58,7 +60,7 @@ def _remembering(dispatch: Callable[..., None]) -> Callable[..., None]:
 
 
 def _on_matrices(apply: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """vLLM's W4A16 kernel reads the row count off the first axis: give it [rows, channels] only."""
+    """VLLM's W4A16 kernel reads the row count off the first axis: give it [rows, channels] only."""
 
     @wraps(apply)
     def flattened(
@@ -77,7 +79,9 @@ class CpuInt8Config(DiffusionInt8Config):
         if not isinstance(layer, LinearBase):
             return None
         skipped = is_layer_skipped(
-            prefix=prefix, ignored_layers=self.ignored_layers, fused_mapping=self.packed_modules_mapping
+            prefix=prefix,
+            ignored_layers=self.ignored_layers,
+            fused_mapping=self.packed_modules_mapping,
         )
         return UnquantizedLinearMethod() if skipped else CpuInt8LinearMethod(self)
 
@@ -103,13 +107,18 @@ class CpuInt8LinearMethod(Int8LinearMethod):
             weight, scale, _ = ops.scaled_int8_quant(layer.weight.data.contiguous(), scale=None)
             layer.register_parameter(weight_name, Parameter(weight, requires_grad=False))
             layer.register_parameter(scale_name, Parameter(scale, requires_grad=False))
-        layer.workbench_weight = (torch.int8, layer.weight.numel())  # the kernel packs it out of sight
+        layer.workbench_weight = (
+            torch.int8,
+            layer.weight.numel(),
+        )  # the kernel packs it out of sight
         for name in input_names:
             setattr(layer, name, None)
         self.int8_linear.process_weights_after_loading(layer)
         layer._already_called_process_weights_after_loading = True
 
-    def apply(self, layer: Module, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    def apply(
+        self, layer: Module, x: torch.Tensor, bias: torch.Tensor | None = None
+    ) -> torch.Tensor:
         rows = x.reshape(-1, x.shape[-1]).contiguous()  # the AMX kernel takes matrices only
         return self.int8_linear.apply_weights(layer, rows, bias).reshape(*x.shape[:-1], -1)
 
@@ -127,7 +136,9 @@ class ReferenceFp8LinearKernel(PerTensorTorchFP8ScaledMMLinearKernel):
     def get_output_padding(self) -> int | None:
         return None
 
-    def apply_weights(self, layer: Module, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    def apply_weights(
+        self, layer: Module, x: torch.Tensor, bias: torch.Tensor | None = None
+    ) -> torch.Tensor:
         weight, weight_scale, input_scale, _ = self._get_layer_params(layer)  # weight is [in, out]
         rows, input_scale = scaled_fp8_quant(x.reshape(-1, x.shape[-1]), input_scale)
         product = rows.float() @ weight.float() * (input_scale * weight_scale)
@@ -144,17 +155,23 @@ def scaled_fp8_quant(
     use_per_token_if_dynamic: bool = False,
     **unused: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """vLLM's operator of this name, in torch: ``input`` [n, k] to E4M3 and its float32 scale.
+    """VLLM's operator of this name, in torch: ``input`` [n, k] to E4M3 and its float32 scale.
 
     Raises:
         NotImplementedError: an option that no CPU path asks for.
     """
     given = {name: value for name, value in unused.items() if value is not None}
     if given or num_token_padding is not None:
-        raise NotImplementedError(f"scaled_fp8_quant on CPU knows no {sorted(given) or 'num_token_padding'}")
+        raise NotImplementedError(
+            f"scaled_fp8_quant on CPU knows no {sorted(given) or 'num_token_padding'}"
+        )
     values = input.float()
     if scale is None:
-        largest = values.abs().amax(-1, keepdim=True) if use_per_token_if_dynamic else values.abs().max().view(1)
+        largest = (
+            values.abs().amax(-1, keepdim=True)
+            if use_per_token_if_dynamic
+            else values.abs().max().view(1)
+        )
         largest = largest if scale_ub is None else largest.clamp(max=scale_ub)
         scale = (largest / E4M3_MAX).clamp(min=SMALLEST_SCALE)
     return (values / scale).clamp(-E4M3_MAX, E4M3_MAX).to(E4M3), scale

@@ -37,5 +37,9 @@ def _ready(output: object, output_id: str) -> diffusion_worker.AsyncDiffusionOut
         pack_diffusion_output_shm(output)
     except Exception as error:  # whatever it is, the waiting request must hear of it
         logger.exception("could not pack output %s", output_id)
-        return diffusion_worker.AsyncDiffusionOutput(kind=kind, async_output_id=output_id, error=repr(error))
-    return diffusion_worker.AsyncDiffusionOutput(kind=kind, async_output_id=output_id, output=output)
+        return diffusion_worker.AsyncDiffusionOutput(
+            kind=kind, async_output_id=output_id, error=repr(error)
+        )
+    return diffusion_worker.AsyncDiffusionOutput(
+        kind=kind, async_output_id=output_id, output=output
+    )

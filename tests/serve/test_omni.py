@@ -1,0 +1,28 @@
+"""What the engine is asked for."""
+
+from pathlib import Path
+
+from workbench.serve.omni import engine_arguments
+from workbench.specs import LaunchSpec, ModelRef, Parallelism
+
+
+def test_unset_options_are_left_to_the_engine() -> None:
+    arguments = engine_arguments(Path("m"), LaunchSpec(model=ModelRef("m")))
+    assert "quantization" not in arguments
+    assert "diffusion_attention_config" not in arguments
+    assert arguments["trust_remote_code"] is False
+
+
+def test_set_options_arrive() -> None:
+    spec = LaunchSpec(
+        model=ModelRef("m"),
+        quantization="fp8",
+        attention_backend="TORCH_SDPA",
+        parallelism=Parallelism(tensor_parallel_size=2),
+        enforce_eager=False,
+    )
+    arguments = engine_arguments(Path("m"), spec)
+    assert arguments["quantization"] == "fp8"
+    assert arguments["diffusion_attention_config"] == {"default": "TORCH_SDPA"}
+    assert arguments["parallel_config"]["tensor_parallel_size"] == 2
+    assert arguments["enforce_eager"] is False

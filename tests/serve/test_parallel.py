@@ -1,0 +1,74 @@
+"""Real worker processes: tensor parallelism and CFG-parallel, in request mode and in step mode."""
+
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+import workbench as wb
+from workbench.records import Checkpoint, GenerationSet
+
+STEPS = wb.Sampling(num_inference_steps=3)
+TP2 = wb.Parallelism(tensor_parallel_size=2)
+CFG2 = wb.Parallelism(cfg_parallel_size=2)
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "step_execution", "most"),
+    [(CFG2, False, 0.01), (CFG2, True, 0.01), (TP2, True, 0.03)],
+)
+def test_bf16_in_two_processes_draws_what_one_does(
+    tiny_qwen: Path,
+    sets: dict[str, GenerationSet],
+    runs: Path,
+    parallelism: wb.Parallelism,
+    step_execution: bool,
+    most: float,
+) -> None:
+    options = {"parallelism": parallelism, "step_execution": step_execution}
+    result = wb.generate(str(tiny_qwen), "a teapot", sampling=STEPS, **options)
+    assert result.audit.world_sizes["world"] == 2
+    assert result.audit.world_sizes["tensor_parallel"] == parallelism.tensor_parallel_size
+    assert result.audit.world_sizes["cfg_parallel"] == parallelism.cfg_parallel_size
+    final, alone = (s[0].trajectory.latents for s in (result, sets["BF16"]))
+    np.testing.assert_array_equal(final[0], alone[0])
+    assert _error(final, alone) < most
+    assert not _workers()
+
+
+@pytest.mark.parametrize(
+    ("precision", "kernel"),
+    [
+        ("FP8", "ReferenceFp8LinearKernel"),
+        ("INT8", "CPUInt8ScaledMMLinearKernel"),
+        ("W4A16", "CPUWNA16LinearKernel"),
+    ],
+)
+def test_low_precision_runs_in_tensor_parallel_workers(
+    tiny_qwen: Path,
+    w4a16: Checkpoint,
+    sets: dict[str, GenerationSet],
+    runs: Path,
+    precision: str,
+    kernel: str,
+) -> None:
+    model, options = (w4a16, {}) if precision == "W4A16" else (str(tiny_qwen), {})
+    if precision != "W4A16":
+        options["quantization"] = precision.lower()
+    result = wb.generate(model, "a teapot", sampling=STEPS, parallelism=TP2, **options)
+    assert list(result.audit.kernels) == [kernel]
+    whole = sum(layer.parameters for layer in sets[precision].audit.layers if layer.quantized)
+    half = sum(layer.parameters for layer in result.audit.layers if layer.quantized)
+    assert whole / 2 <= half < whole  # txt_mod, where quantized, is replicated
+    alone = sets[precision][0].trajectory.latents
+    assert _error(result[0].trajectory.latents, alone) < 0.1
+
+
+def _error(latents: np.ndarray, wanted: np.ndarray) -> float:
+    return float(np.linalg.norm(latents[-1] - wanted[-1]) / np.linalg.norm(wanted[-1]))
+
+
+def _workers() -> list[str]:
+    children = psutil.Process().children(recursive=True)
+    return [child.name() for child in children if "Worker" in " ".join(child.cmdline())]

@@ -1,0 +1,101 @@
+"""What each precision draws, in the real engine on CPU."""
+
+import numpy as np
+import pytest
+
+from workbench.records import GenerationSet
+from workbench.serve import reference
+from workbench.serve.media import pixel_digest
+
+pytestmark = pytest.mark.usefixtures("shared_runs")
+KERNELS = {
+    "BF16": "vLLM CPU linear",
+    "FP8": "ReferenceFp8LinearKernel",
+    "INT8": "CPUInt8ScaledMMLinearKernel",
+    "W4A16": "CPUWNA16LinearKernel",
+}
+
+
+def test_bf16_twice_is_bit_identical(sets: dict[str, GenerationSet]) -> None:
+    for first, second in zip(sets["BF16"], sets["BF16 repeat"], strict=True):
+        assert first.sha256 == second.sha256
+        np.testing.assert_array_equal(first.trajectory.latents, second.trajectory.latents)
+
+
+def test_every_precision_draws_its_own_picture(sets: dict[str, GenerationSet]) -> None:
+    for index in range(2):
+        assert len({sets[name][index].sha256 for name in KERNELS}) == 4
+
+
+@pytest.mark.parametrize(("precision", "most"), [("INT8", 0.05), ("FP8", 0.08), ("W4A16", 0.25)])
+def test_low_precision_stays_near_the_reference(
+    sets: dict[str, GenerationSet], precision: str, most: float
+) -> None:
+    for item, exact in zip(sets[precision], sets["BF16"], strict=True):
+        final, wanted = item.trajectory.latents[-1], exact.trajectory.latents[-1]
+        assert 0 < np.linalg.norm(final - wanted) / np.linalg.norm(wanted) < most
+
+
+@pytest.mark.parametrize("precision", KERNELS)
+def test_the_audit_names_the_kernel_and_what_stayed_in_16_bit(
+    sets: dict[str, GenerationSet], precision: str
+) -> None:
+    audit = sets[precision].audit
+    assert list(audit.kernels) == [KERNELS[precision]]
+    assert audit.verdict == ("as requested" if precision == "BF16" else "partly")
+    assert audit.reference_kernels == (precision == "FP8")
+    assert all(layer.by_design for layer in audit.kept)
+    assert audit.attention_backend == "SDPA"
+    if precision != "BF16":
+        assert any("img_mod" in layer.name and layer.reason for layer in audit.kept)
+
+
+def test_smaller_weights_are_held_in_less_memory(sets: dict[str, GenerationSet]) -> None:
+    held = {name: sets[name].audit.weight_bytes["transformer"] for name in KERNELS}
+    assert held["BF16"] > held["FP8"] > held["W4A16"]
+    assert held["BF16"] > held["INT8"] > held["W4A16"]
+    linears = {n: sum(x.weight_bytes for x in sets[n].audit.layers if x.quantized) for n in KERNELS}
+    parameters = sum(x.parameters for x in sets["FP8"].audit.layers if x.quantized)
+    assert linears["FP8"] == pytest.approx(parameters, rel=0.01)  # a byte a weight, and scales
+
+
+def test_peak_memory_is_that_of_the_request(sets: dict[str, GenerationSet]) -> None:
+    weights = sum(sets["BF16"].audit.weight_bytes.values())
+    for name in KERNELS:  # every one launched after the others, in this same process
+        for item in sets[name]:
+            assert 0.4 * weights < item.peak_memory_bytes < weights + 150e6
+
+
+def test_a_trajectory_starts_at_noise_of_the_seed_and_has_one_latent_a_step(
+    sets: dict[str, GenerationSet],
+) -> None:
+    first = sets["BF16"][0].trajectory
+    assert first.latents.shape == (4, 1, 64, 64)
+    assert first.latents.dtype == np.float32
+    assert first.timesteps.shape == (3,)
+    assert list(first.timesteps) == sorted(first.timesteps, reverse=True)
+    for name in KERNELS:
+        np.testing.assert_array_equal(sets[name][0].trajectory.latents[0], first.latents[0])
+    assert abs(first.latents[0].std() - 1) < 0.05
+
+
+def test_the_engine_agrees_with_plain_diffusers(sets: dict[str, GenerationSet]) -> None:
+    one = sets["BF16"][0]
+    folder = reference.zoo.locate(sets["BF16"].spec.launch.model)
+    _, oracle = reference.draw(folder, one.prompt, one.seed, sets["BF16"].spec.sampling)
+    np.testing.assert_allclose(one.trajectory.timesteps, oracle.timesteps, rtol=1e-5)
+    np.testing.assert_array_equal(one.trajectory.latents[0], oracle.latents[0])
+    final, wanted = one.trajectory.latents[-1], oracle.latents[-1]
+    assert np.linalg.norm(final - wanted) / np.linalg.norm(wanted) < 0.02
+
+
+def test_decoding_the_last_latent_gives_the_picture(sets: dict[str, GenerationSet]) -> None:
+    one = sets["BF16"][0]
+    spec = sets["BF16"].spec
+    (picture,) = reference.decode(spec.launch.model, one.trajectory.latents[-1:], spec.sampling)
+    difference = np.abs(np.asarray(picture, float) - np.asarray(one.image, float))
+    assert difference.mean() < 1.5
+
+
+def test_the_digest_is_that_of_the_stored_pixels(sets: dict[str, GenerationSet]) -> None:
+    assert all(pixel_digest([item.image]) == item.sha256 for item in sets["INT8"])

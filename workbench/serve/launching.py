@@ -1,0 +1,59 @@
+"""The two ways in: an engine to keep, or one population and the engine closed again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from workbench import store
+from workbench.records import Checkpoint, GenerationSet
+from workbench.serve.engine import KIND, Engine
+from workbench.serve.requests import generate_spec, launch_spec, needed_bytes
+from workbench.specs import ModelRef, PromptSet, Sampling
+
+
+def launch(model: ModelRef | Checkpoint | str, **options: Any) -> Engine:
+    """Start vLLM-Omni with a model or a quantized checkpoint; use it in a ``with`` statement.
+
+    Args:
+        model: A ModelRef or its source as a string, or a Checkpoint of :func:`workbench.quantize`.
+        **options: Fields of LaunchSpec: quantization, dtype, parallelism, attention_backend,
+            step_execution, max_num_seqs, enforce_eager.
+
+    Raises:
+        SpecError: unknown or contradictory options, before anything loads.
+        ModelNotFound: the model leads to no pipeline.
+        NotSupportedHere: a valid request that needs another machine.
+        PrecisionNotApplied: the loaded modules do not run at the precision asked for.
+        LaunchFailed: the engine did not start.
+    """
+    return Engine(*launch_spec(model, **options))
+
+
+def generate(
+    model: ModelRef | Checkpoint | str,
+    prompts: PromptSet | Iterable[str] | str,
+    *,
+    seeds: Iterable[int] = (0,),
+    sampling: Sampling | None = None,
+    repeat: int = 0,
+    force: bool = False,
+    **options: Any,
+) -> GenerationSet:
+    """Launch, generate, close; when all pictures are there already, nothing is launched.
+
+    Arguments are those of :func:`launch` and :meth:`Engine.generate`.
+    """
+    spec, folder = launch_spec(model, **options)
+    request = generate_spec(spec, folder, prompts, seeds=seeds, sampling=sampling, repeat=repeat)
+    if store.has(KIND, request) and not force:
+        return GenerationSet.load(store.open_complete(KIND, request))
+    store.prepare(KIND, request, needed_bytes=needed_bytes(request))
+    with Engine(spec, folder) as engine:
+        return engine.generate(
+            request.prompts,
+            seeds=request.seeds,
+            sampling=request.sampling,
+            repeat=repeat,
+            force=force,
+        )

@@ -1,0 +1,61 @@
+"""What the user says -> full specs: revision pinned, the model's own defaults filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from workbench import zoo
+from workbench.records import Checkpoint
+from workbench.serve.guards import check_sampling
+from workbench.specs import GenerateSpec, LaunchSpec, ModelRef, PromptSet, Sampling
+from workbench.zoo.families import family_of
+
+BYTES_A_PIXEL = 6  # PNG of a photograph, generously
+LATENT_BYTES_A_PIXEL = 1  # float32, 16 channels, 8 x 8 pixels a latent
+
+
+def launch_spec(model: ModelRef | Checkpoint | str, **options: Any) -> tuple[LaunchSpec, Path]:
+    """What is launched, with its revision pinned, and the folder it lies in."""
+    if isinstance(model, Checkpoint):
+        return LaunchSpec(model=model.model, recipe=model.recipe, **options), model.path
+    reference = zoo.pin(model if isinstance(model, ModelRef) else ModelRef(model))
+    return LaunchSpec(model=reference, **options), zoo.locate(reference)
+
+
+def generate_spec(
+    launch: LaunchSpec,
+    folder: Path,
+    prompts: PromptSet | Iterable[str] | str,
+    *,
+    seeds: Iterable[int],
+    sampling: Sampling | None,
+    repeat: int,
+) -> GenerateSpec:
+    """The full request: the model's own defaults fill what the sampling leaves open."""
+    given = (sampling or Sampling()).model_dump(exclude_none=True)
+    full = Sampling(**{**zoo.default_sampling(folder), **given})
+    check_sampling(launch, family_of(folder), full)
+    texts = prompts if isinstance(prompts, PromptSet) else PromptSet(prompts)
+    return GenerateSpec(
+        launch=launch, prompts=texts, seeds=tuple(seeds), sampling=full, repeat=repeat
+    )
+
+
+def pairs(spec: GenerateSpec) -> Iterable[tuple[int, str, int]]:
+    """(index of the prompt, prompt, seed), prompt by prompt, with a progress bar."""
+    every = [
+        (i, prompt, seed) for i, prompt in enumerate(spec.prompts.prompts) for seed in spec.seeds
+    ]
+    return tqdm(every, desc=spec.launch.precision, unit="picture")
+
+
+def needed_bytes(spec: GenerateSpec) -> int:
+    """Disk space that a request takes, estimated from above."""
+    sampling = spec.sampling
+    pixels = (sampling.height or 1024) * (sampling.width or 1024)
+    one = pixels * (BYTES_A_PIXEL + LATENT_BYTES_A_PIXEL * (sampling.num_inference_steps + 1))
+    return one * len(spec.prompts.prompts) * len(spec.seeds)
