@@ -28,6 +28,7 @@ OWNERS = {
         "quant/isolation.py",
         "quant/packing.py",
         "serve/cpu/*.py",
+        "serve/omni.py",
         "serve/recorder.py",
         "serve/reference.py",
         "serve/tracing.py",

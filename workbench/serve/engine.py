@@ -40,6 +40,7 @@ class Engine:
         self.folder = folder
         self.family = family_of(folder)
         self.load_s = 0.0
+        self._held_before = 0
         self._omni: Any = None
         self._closed = False
         check_launch(spec, self.family, folder)
@@ -128,7 +129,7 @@ class Engine:
             sha256=pixel_digest(frames),
             elapsed_s=elapsed_s,
             stage_durations_s=_seconds(output.stage_durations),
-            peak_memory_bytes=trace["peak_memory_bytes"],
+            peak_memory_bytes=trace["peak_memory_bytes"] - self._held_before,
         ).save()
 
     def _request(
@@ -156,6 +157,7 @@ class Engine:
     def _start(self) -> None:
         began = time.perf_counter()
         try:
+            self._held_before = omni.held_bytes(self.spec)
             self._omni = omni.start(self.folder, self.spec)
             census = omni.call(self._omni, "workbench_census")
             self.audit = audit(self.spec, self.family.name, census)
@@ -170,9 +172,12 @@ class Engine:
         logger.info("%s", self.audit)
 
     def _stop(self) -> None:
+        if self._omni is None:
+            return
         engine, self._omni = self._omni, None
-        if engine is not None:
-            engine.close()
+        engine.close()
+        del engine  # else its worker survives the collection
+        omni.give_memory_back()
 
 
 def _trajectory(trace: dict[str, Any], family: str) -> Trajectory:

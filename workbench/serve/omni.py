@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,23 @@ def engine_arguments(folder: Path, spec: LaunchSpec) -> dict[str, Any]:
         "worker_extension_cls": EXTENSION,
         **{name: value for name, value in optional.items() if value is not None},
     }
+
+
+def give_memory_back() -> None:
+    """After a close: free what only the garbage collector finds, and the GPU's cached blocks."""
+    gc.collect()
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def held_bytes(spec: LaunchSpec) -> int:
+    """GPU memory that this process holds already and an inline worker would count as its own."""
+    import torch
+
+    inline = spec.parallelism.world_size == 1
+    return torch.cuda.memory_reserved() if inline and torch.cuda.is_available() else 0
 
 
 def request(omni: Any, prompt: str, seed: int, sampling: Sampling) -> Any:
