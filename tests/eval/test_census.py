@@ -18,4 +18,4 @@ def test_blocks_are_taken_together_and_kept_layers_have_their_reason(reference, 
 def test_linears_of_one_kind_share_a_row(reference):
     (row,) = census([reference]).itertuples()
     assert row.number == 4
-    assert row.layers == "transformer_blocks.*.attn.to_q, transformer_blocks.*.norm.linear"
+    assert row.layers == "transformer_blocks.*.{attn.to_q, norm.linear}"

@@ -74,6 +74,16 @@ def test_the_kernel_is_this_interpreter_in_the_notebooks_folder_with_the_callers
     assert f"cwd {tmp_path / 'notebooks'}" in text
 
 
+def test_without_a_setting_the_run_folder_is_that_of_the_caller(
+    make_notebook, tmp_path, monkeypatch
+):
+    monkeypatch.delenv("WORKBENCH_RUNS")
+    monkeypatch.chdir(tmp_path)
+    page = report(make_notebook(FACTS))
+    assert page.parent == tmp_path / "runs" / "reports"
+    assert f"runs {tmp_path / 'runs'}" in page.read_text()
+
+
 def test_parameters_are_shown_with_defaults_and_escaped(make_notebook):
     text = report(make_notebook("count"), count=5).read_text()
     assert re.search(r"<td>count</td>\s*<td>5</td>\s*<td>2</td>\s*<td>how many &lt;i&gt;rows", text)

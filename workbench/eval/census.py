@@ -10,7 +10,7 @@ from workbench.eval.labels import label
 from workbench.eval.units import MIB
 from workbench.records import GenerationSet
 
-KEYS = ["quantized", "kernel", "method", "weight_dtype", "reason"]
+KEYS = ["quantized", "kernel", "weight_dtype", "reason"]
 COLUMNS = [
     "precision",
     "quantized",
@@ -18,7 +18,6 @@ COLUMNS = [
     "weights_mib",
     "weight_dtype",
     "kernel",
-    "method",
     "reason",
     "layers",
 ]
@@ -29,8 +28,8 @@ def census(sets: Iterable[GenerationSet]) -> pd.DataFrame:
 
     Returns:
         One row a precision and kind of linear: precision, quantized, number, weights_mib,
-        weight_dtype, kernel,
-        method, reason (why it stayed in 16 bit), layers (names, ``*`` for the number of a block).
+        weight_dtype, kernel, reason (why it stayed in 16 bit), layers (names, ``*`` for a number,
+        what follows the number of a block in braces).
     """
     return pd.concat([_grouped(one) for one in sets], ignore_index=True)
 
@@ -42,6 +41,18 @@ def _grouped(one: GenerationSet) -> pd.DataFrame:
     grouped = table.groupby(KEYS, sort=False, as_index=False).agg(
         number=("name", "size"),
         weights_mib=("weight_bytes", lambda sizes: sizes.sum() / MIB),
-        layers=("layers", lambda names: ", ".join(dict.fromkeys(names))),
+        layers=("layers", _braced),
     )
     return grouped.assign(precision=label(one))[COLUMNS]
+
+
+def _braced(names: Iterable[str]) -> str:
+    """``a.*.b, a.*.c, d`` -> ``a.*.{b, c}, d``."""
+    inner: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        block, star, rest = name.partition(".*.")
+        inner.setdefault(block + star, []).append(rest)
+    return ", ".join(
+        block + (rest[0] if len(rest) == 1 else f"{{{', '.join(rest)}}}")
+        for block, rest in inner.items()
+    )

@@ -118,7 +118,7 @@ def _execute(source: Path, executed: Path, parameters: Mapping[str, Any]) -> str
             cwd=source.absolute().parent,
             kernel_name="python3",
             language="python",
-            kernel_manager_class=_this_interpreter(),
+            kernel_manager_class=_this_interpreter(store.root()),
         )
     except PapermillExecutionError as error:
         return f"cell In [{error.exec_count}] of {source.name} raised {error.ename}: {error.evalue}"
@@ -127,8 +127,11 @@ def _execute(source: Path, executed: Path, parameters: Mapping[str, Any]) -> str
     return ""
 
 
-def _this_interpreter() -> type:
-    """A kernel manager that starts ``sys.executable``, whichever kernels are installed."""
+def _this_interpreter(runs: Path) -> type:
+    """A kernel manager that starts ``sys.executable``, whichever kernels are installed.
+
+    Papermill starts the kernel from the notebook's folder: ``runs`` was resolved before that.
+    """
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
 
@@ -141,14 +144,14 @@ def _this_interpreter() -> type:
                 language="python",
             )
 
-        async def pre_start_kernel(self, **kwargs: Any) -> Any:
+        async def start_kernel(self, **kwargs: Any) -> Any:
             env = {
                 **os.environ,
                 **(kwargs.pop("env", None) or {}),
                 **ENVIRONMENT,
-                "WORKBENCH_RUNS": str(store.root()),
+                "WORKBENCH_RUNS": str(runs),
             }
-            return await super().pre_start_kernel(env=env, **kwargs)
+            return await super().start_kernel(env=env, **kwargs)
 
     return ThisInterpreter
 
