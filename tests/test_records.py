@@ -7,13 +7,12 @@ from PIL import Image
 
 import workbench as wb
 from workbench import store
+from workbench.audits import Audit, LayerCensus
 from workbench.errors import StoreError
 from workbench.records import (
-    Audit,
     Checkpoint,
     Generation,
     GenerationSet,
-    LayerCensus,
     LayerError,
     Trajectory,
 )
