@@ -7,6 +7,7 @@ import shutil
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,16 @@ from workbench.serve.engine import Engine
 STEPS = wb.Sampling(num_inference_steps=2)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A shell starts its background jobs with SIGINT ignored; here it interrupts all the same."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def test_an_interrupt_keeps_what_is_finished_and_the_same_call_goes_on(
-    tiny_qwen: Path, runs: Path
+    tiny_qwen: Path, runs: Path, interruptible: None
 ) -> None:
     slow = wb.Sampling(num_inference_steps=12)
     with wb.launch(str(tiny_qwen)) as engine:

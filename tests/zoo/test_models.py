@@ -65,20 +65,27 @@ def test_pinning_fills_in_the_content(tiny_qwen):
     assert pin(pinned) == pinned
 
 
-def test_a_fingerprint_follows_the_content(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    before = fingerprint(tmp_path)
-    (tmp_path / "README.md").write_text("not a part of the model")
-    assert fingerprint(tmp_path) == before
-    (tmp_path / "config.json").write_text("[]")
-    assert fingerprint(tmp_path) != before
+def pipeline_folder(folder):
+    (folder / "vae").mkdir(parents=True)
+    (folder / "model_index.json").write_text('{"_class_name": "X", "vae": ["diffusers", "Y"]}')
+    (folder / "vae" / "config.json").write_text("{}")
+    return folder
+
+
+def test_a_fingerprint_follows_the_pipeline_and_nothing_beside_it(tmp_path):
+    folder = pipeline_folder(tmp_path / "a")
+    before = fingerprint(folder)
+    (folder / "card.json").write_text("{}")
+    (folder / "training").mkdir()
+    (folder / "training" / "log.json").write_text("{}")
+    assert fingerprint(folder) == before
+    (folder / "vae" / "config.json").write_text("[]")
+    assert fingerprint(folder) != before
 
 
 def test_a_fingerprint_does_not_depend_on_the_place(tmp_path):
-    for place in ("a", "b"):
-        (tmp_path / place).mkdir()
-        (tmp_path / place / "config.json").write_text("{}")
-    assert fingerprint(tmp_path / "a") == fingerprint(tmp_path / "b")
+    one, other = (pipeline_folder(tmp_path / place) for place in ("a", "b"))
+    assert fingerprint(one) == fingerprint(other)
 
 
 def test_a_card_says_how_to_sample():
