@@ -6,6 +6,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+import workbench as wb
 from workbench.eval.parameters import declared
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
@@ -59,3 +60,21 @@ def test_a_notebook_opens_with_its_question(notebook):
 
 def test_no_cell_is_empty(notebook):
     assert all(cell.source.strip() for cell in notebook.cells)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("00_environment", {}),
+        ("01_quantize", {}),
+        ("02_generate", {"seeds": [0], "num_inference_steps": 2, "quantization": "int8"}),
+        ("09_report", {"prompts": ["a car"], "seeds": [0], "num_inference_steps": 2}),
+    ],
+)
+def test_it_runs_end_to_end_on_the_embedded_model(name, parameters, runs, monkeypatch):
+    # With it ipykernel gives the kernel a standard output without a descriptor, unlike for users.
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    file = next(file for file in NOTEBOOKS if file.stem == name)
+    page = wb.report(file, **parameters)
+    assert page.is_relative_to(runs)
+    assert page.stat().st_size < 10e6

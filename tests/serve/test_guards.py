@@ -92,3 +92,13 @@ def test_cfg_parallel_needs_two_branches(tiny_qwen: Path, sampling: Sampling) ->
     spec = LaunchSpec(model=MODEL, parallelism=Parallelism(cfg_parallel_size=2))
     with pytest.raises(SpecError, match="cfg_parallel_size=2"):
         check_sampling(spec, family_of(tiny_qwen), sampling)
+
+
+def test_compiling_on_cpu_needs_a_compiler(
+    tiny_qwen: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guards, "gpus", list)
+    monkeypatch.setenv("PATH", "")
+    spec = LaunchSpec(model=MODEL, enforce_eager=False)
+    with pytest.raises(NotSupportedHere, match=r"g\+\+"):
+        check_launch(spec, family_of(tiny_qwen), tiny_qwen)

@@ -1,8 +1,12 @@
 """What each precision draws, in the real engine on CPU."""
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import workbench as wb
 from workbench.records import GenerationSet
 from workbench.serve import reference
 from workbench.serve.media import pixel_digest
@@ -99,3 +103,15 @@ def test_decoding_the_last_latent_gives_the_picture(sets: dict[str, GenerationSe
 
 def test_the_digest_is_that_of_the_stored_pixels(sets: dict[str, GenerationSet]) -> None:
     assert all(pixel_digest([item.image]) == item.sha256 for item in sets["INT8"])
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="compiling on CPU needs g++")
+def test_a_compiled_transformer_draws_what_an_eager_one_does(
+    sets: dict[str, GenerationSet], tiny_qwen: Path, runs: Path
+) -> None:
+    spec = sets["BF16"].spec
+    compiled = wb.generate(
+        str(tiny_qwen), spec.prompts, sampling=spec.sampling, enforce_eager=False
+    )
+    final, wanted = (s[0].trajectory.latents[-1] for s in (compiled, sets["BF16"]))
+    assert 0 < np.linalg.norm(final - wanted) / np.linalg.norm(wanted) < 0.05

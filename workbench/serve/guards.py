@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ STEPWISE = ("qwen-image",)
 FP8_CAPABILITY = (8, 9)
 INT8_CAPABILITY = (8, 0)
 ON_CPU = ("TORCH_SDPA",)
+COMPILERS = ("g++", "clang++")  # of which torch's inductor needs one on CPU
 
 
 def check_launch(spec: LaunchSpec, family: Family, folder: Path) -> None:
@@ -117,6 +119,11 @@ def _check_cpu(spec: LaunchSpec) -> None:
         raise NotSupportedHere(
             f"ring_degree={spec.parallelism.ring_degree} runs CUDA kernels; on CPU use "
             "ulysses_degree"
+        )
+    if not spec.enforce_eager and not any(map(shutil.which, COMPILERS)):
+        raise NotSupportedHere(
+            f"enforce_eager=False compiles with one of {', '.join(COMPILERS)}, and none is here; "
+            "install one, or launch with enforce_eager=True"
         )
     if spec.parallelism.world_size > MOST_CPU_WORKERS:
         raise NotSupportedHere(
