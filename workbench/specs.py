@@ -94,6 +94,7 @@ class QuantRecipe(Spec):
     group_size: Literal[32, 64, 128] = 128
     """Input channels that share one scale."""
     symmetric: bool = True
+    """Zero point in the middle; False is refused, as vLLM 0.30 has no kernel for it."""
     ignore: tuple[str, ...] = ()
     """Parts of module names that stay in 16 bit, besides those of the family's preset."""
     calibration: Calibration | None = None

@@ -1,5 +1,6 @@
 """Generation sets without an engine, through the real records and store; a headless browser."""
 
+import hashlib
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -86,6 +87,20 @@ def latents_of(prompt: str, seed: int, noise: float, repeat: int) -> Trajectory:
     return Trajectory(latents=base + growing * error, timesteps=np.linspace(1000.0, 250.0, STEPS))
 
 
+def write_picture(folder, prompt, seed, pixels, *, index, elapsed_s) -> None:
+    """Picture and facts of one generation; the first one is slow, as in an engine."""
+    Image.fromarray(pixels).save(folder / "image.png")
+    Generation(
+        folder=folder,
+        prompt=prompt,
+        seed=seed,
+        sha256=hashlib.sha256(pixels.tobytes()).hexdigest(),
+        elapsed_s=elapsed_s + (10 if index == 0 else 0.1 * index),
+        stage_durations_s={"denoise": 1.0},
+        peak_memory_bytes=(100 + index) * 2**20,
+    ).save()
+
+
 @pytest.fixture
 def make_set(tmp_path, monkeypatch) -> Maker:
     """Write one set and load it back."""
@@ -117,20 +132,10 @@ def make_set(tmp_path, monkeypatch) -> Maker:
             names.append(f"{index:04d}")
             item = folder / names[-1]
             item.mkdir()
+            latents = trajectory(latents_of(prompt, seed, noise, repeat))
+            latents.save(item / "trajectory.safetensors")
             pixels = draw(prompt, seed, noise, repeat)
-            Image.fromarray(pixels).save(item / "image.png")
-            trajectory(latents_of(prompt, seed, noise, repeat)).save(
-                item / "trajectory.safetensors"
-            )
-            Generation(
-                folder=item,
-                prompt=prompt,
-                seed=seed,
-                sha256=pixels.tobytes().hex()[:64] + str(hash(pixels.tobytes())),
-                elapsed_s=elapsed_s + (10 if index == 0 else 0.1 * index),
-                stage_durations_s={"denoise": 1.0},
-                peak_memory_bytes=(100 + index) * 2**20,
-            ).save()
+            write_picture(item, prompt, seed, pixels, index=index, elapsed_s=elapsed_s)
         store.commit(
             folder,
             spec,

@@ -13,7 +13,7 @@ import numpy as np
 
 from workbench import store
 from workbench.audits import Audit
-from workbench.errors import LaunchFailed, SpecError, WorkbenchError
+from workbench.errors import LaunchFailed, WorkbenchError
 from workbench.records import Generation, GenerationSet, Trajectory
 from workbench.serve import omni
 from workbench.serve.audit import audit
@@ -183,7 +183,7 @@ class Engine:
 def _trajectory(trace: dict[str, Any], family: str) -> Trajectory:
     recorded = trace["trajectory"]
     if not recorded:
-        raise SpecError(
+        raise LaunchFailed(
             f"no denoising step of {family} was seen; its pipeline steps in a way we do not wrap"
         )
     timesteps = np.asarray(recorded["timesteps"], dtype=np.float64)

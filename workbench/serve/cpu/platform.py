@@ -10,8 +10,7 @@ from vllm.platforms.cpu import CpuPlatform
 from vllm_omni.platforms.interface import OmniPlatform, OmniPlatformEnum
 
 from workbench.serve.cpu import memory
-
-MOST_WORKERS = 8  # processes on one machine; vLLM-Omni refuses a world larger than this
+from workbench.serve.guards import MOST_CPU_WORKERS
 
 
 class CpuOmniPlatform(OmniPlatform, CpuPlatform):
@@ -51,7 +50,7 @@ class CpuOmniPlatform(OmniPlatform, CpuPlatform):
 
     @classmethod
     def get_device_count(cls) -> int:
-        return MOST_WORKERS
+        return MOST_CPU_WORKERS  # vLLM-Omni refuses a world larger than this
 
     @classmethod
     def get_device_version(cls) -> str | None:
@@ -80,9 +79,7 @@ class CpuOmniPlatform(OmniPlatform, CpuPlatform):
     def memory_reserved(cls, device: Any = None) -> int:
         return memory.allocated_bytes()
 
-    @classmethod
-    def memory_allocated(cls, device: Any = None) -> int:
-        return memory.allocated_bytes()
+    memory_allocated = memory_reserved
 
     @classmethod
     def reset_peak_memory_stats(cls, device: Any = None) -> None:
@@ -92,9 +89,7 @@ class CpuOmniPlatform(OmniPlatform, CpuPlatform):
     def max_memory_reserved(cls, device: Any = None) -> int:
         return memory.peak_bytes()
 
-    @classmethod
-    def max_memory_allocated(cls, device: Any = None) -> int:
-        return memory.peak_bytes()
+    max_memory_allocated = max_memory_reserved
 
     @classmethod
     def get_omni_ar_worker_cls(cls) -> str:
