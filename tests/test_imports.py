@@ -46,16 +46,22 @@ OWNERS = {
     "vllm": ("serve/cpu/*.py", "serve/tracing.py"),
     "vllm_omni": ("serve/cpu/*.py", "serve/omni.py", "serve/tracing.py"),
 }
-BASE = {"audits", "errors", "provenance", "records", "specs", "store", "torchvision_ops"}
+BASE = {
+    *("audits", "errors", "provenance", "records", "recipes", "schemes", "spec", "specs", "store"),
+    "torchvision_ops",
+}
 # Part of the package -> the parts it may import.
 ALLOWED = {
     "audits": set(),
     "errors": set(),
     "torchvision_ops": set(),
     "provenance": set(),
-    "specs": {"errors"},
-    "store": {"errors", "provenance", "specs"},
-    "records": {"audits", "errors", "specs", "store"},
+    "schemes": set(),
+    "spec": {"errors"},
+    "recipes": {"schemes", "spec"},
+    "specs": {"recipes", "spec"},
+    "store": {"errors", "provenance", "spec"},
+    "records": {"audits", "errors", "recipes", "specs", "store"},
     "zoo": BASE,
     "quant": BASE | {"zoo"},
     "serve": BASE | {"zoo"},

@@ -9,6 +9,7 @@ import workbench as wb
 from workbench import store
 from workbench.audits import Audit, LayerCensus
 from workbench.errors import StoreError
+from workbench.recipes import QuantRecipe
 from workbench.records import (
     Checkpoint,
     Generation,
@@ -16,15 +17,7 @@ from workbench.records import (
     LayerError,
     Trajectory,
 )
-from workbench.specs import (
-    GenerateSpec,
-    LaunchSpec,
-    ModelRef,
-    PromptSet,
-    QuantizeSpec,
-    QuantRecipe,
-    Sampling,
-)
+from workbench.specs import GenerateSpec, LaunchSpec, ModelRef, PromptSet, QuantizeSpec, Sampling
 
 MODEL = ModelRef("embedded:qwen-image")
 RECIPE = QuantRecipe(method="auto-round", scheme="W4A16")
@@ -109,14 +102,17 @@ def generations(runs):
 @pytest.fixture
 def checkpoint(runs):
     folder = store.prepare("checkpoints", QUANTIZE)
+    common = {"component": "transformer", "scheme": "W4A16", "parameters": 128}
     layers = [
-        {"component": "transformer", "name": name, "relative_error": error, "parameters": 128}
+        {**common, "name": name, "relative_error": error}
         for name, error in (("a", 0.1), ("b", 0.3), ("c", 0.2))
     ]
     content = {
         "bytes_before": {"transformer": 800, "vae": 100},
         "bytes_after": {"transformer": 200, "vae": 100},
         "layers": layers,
+        "kept": {"transformer": {"d": "why"}},
+        "tensor_parallel_sizes": [1, 2],
         "elapsed_s": 2.0,
     }
     store.commit(folder, QUANTIZE, content)
@@ -205,7 +201,7 @@ def test_a_checkpoint_survives_its_folder(checkpoint):
     assert checkpoint.recipe == RECIPE
     assert checkpoint.key == QUANTIZE.key
     assert checkpoint.layers[0] == LayerError(
-        component="transformer", name="a", relative_error=0.1, parameters=128
+        component="transformer", name="a", scheme="W4A16", relative_error=0.1, parameters=128
     )
 
 

@@ -14,9 +14,9 @@ from typing import Any
 # At once, since the submodule of the same name would hide the function.
 from workbench.provenance import provenance
 
-_SPECS = "ModelRef QuantRecipe Calibration Parallelism LaunchSpec Sampling PromptSet"
 _HOME = {
-    **dict.fromkeys(_SPECS.split(), "specs"),
+    **dict.fromkeys(("ModelRef", "Parallelism", "LaunchSpec", "Sampling", "PromptSet"), "specs"),
+    **dict.fromkeys(("QuantRecipe", "Calibration"), "recipes"),
     "load": "records",
     "quantize": "quant",
     **dict.fromkeys(("launch", "generate", "decode", "capabilities"), "serve"),

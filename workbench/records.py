@@ -14,7 +14,8 @@ import numpy as np
 from workbench import store
 from workbench.audits import Audit
 from workbench.errors import StoreError
-from workbench.specs import GenerateSpec, ModelRef, QuantRecipe
+from workbench.recipes import QuantRecipe
+from workbench.specs import GenerateSpec, ModelRef
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +28,7 @@ class LayerError:
 
     component: str
     name: str
+    scheme: str
     relative_error: float
     parameters: int
 
@@ -42,6 +44,10 @@ class Checkpoint:
     """Weight bytes of each component of the source, from its files."""
     bytes_after: dict[str, int]
     layers: tuple[LayerError, ...] = field(repr=False)
+    kept: dict[str, dict[str, str]] = field(repr=False)
+    """Component -> linear inside the blocks that stayed in 16 bit -> why."""
+    tensor_parallel_sizes: tuple[int, ...]
+    """Ranks, of 1, 2, 4 and 8, among which its linears split without cutting a block of scales."""
     elapsed_s: float
     provenance: dict[str, Any] = field(repr=False)
 
@@ -56,6 +62,8 @@ class Checkpoint:
             bytes_before=manifest["bytes_before"],
             bytes_after=manifest["bytes_after"],
             layers=tuple(LayerError(**layer) for layer in manifest["layers"]),
+            kept=manifest["kept"],
+            tensor_parallel_sizes=tuple(manifest["tensor_parallel_sizes"]),
             elapsed_s=manifest["elapsed_s"],
             provenance=manifest["provenance"],
         )
@@ -66,7 +74,7 @@ class Checkpoint:
         return self.path.name
 
     def layer_table(self) -> pd.DataFrame:
-        """One row a quantized linear, worst first: component, name, relative_error, parameters."""
+        """One row a quantized linear, worst first: component, name, scheme, relative_error, ..."""
         import pandas as pd
 
         table = pd.DataFrame([asdict(layer) for layer in self.layers])

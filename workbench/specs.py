@@ -2,56 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from workbench.errors import SpecError
+from workbench.recipes import QuantRecipe
+from workbench.spec import PIXELS_PER_TOKEN, Spec
 
 OnlineQuantization = Literal["fp8", "int8"]
 AttentionBackend = Literal["TORCH_SDPA", "FLASH_ATTN", "CUDNN_ATTN", "FLASHINFER_ATTN", "SAGE_ATTN"]
-PIXELS_PER_TOKEN = 16  # 8x VAE times a 2x2 patch, in every family that we support
-
-
-class Spec(BaseModel):
-    """A frozen request; unknown fields are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    def __init__(self, **values: Any) -> None:
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise SpecError(_describe(type(self), error)) from None
-
-    @property
-    def key(self) -> str:
-        """First 12 hex digits of the SHA-256 over the canonical JSON of this spec."""
-        content = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(f"{type(self).__name__}:{content}".encode()).hexdigest()[:12]
-
-    def but(self, **changes: Any) -> Any:
-        """This spec with some fields changed, validated again."""
-        return type(self)(
-            **{**{name: getattr(self, name) for name in type(self).model_fields}, **changes}
-        )
-
-
-def _describe(spec: type[BaseModel], error: ValidationError) -> str:
-    lines = []
-    for item in error.errors():
-        field = ".".join(str(part) for part in item["loc"])
-        if item["type"] == "extra_forbidden":
-            lines.append(
-                f"{spec.__name__} has no field {field!r}; it has {', '.join(spec.model_fields)}."
-            )
-        else:
-            shown = f"{field}={item['input']!r}" if field else ""
-            lines.append(f"{spec.__name__}({shown}): {item['msg'].removeprefix('Value error, ')}")
-    return "\n".join(lines)
 
 
 class ModelRef(Spec):
@@ -66,51 +26,6 @@ class ModelRef(Spec):
 
     def __init__(self, source: Any, **values: Any) -> None:
         super().__init__(source=str(source), **values)
-
-
-class Calibration(Spec):
-    """The user's own prompts, run through the pipeline at the size that is served."""
-
-    prompts: tuple[str, ...] = Field(min_length=1)
-    num_inference_steps: int = Field(8, ge=1)
-    """Denoising steps of each calibration run."""
-    height: int | None = Field(None, ge=PIXELS_PER_TOKEN, multiple_of=PIXELS_PER_TOKEN)
-    width: int | None = Field(None, ge=PIXELS_PER_TOKEN, multiple_of=PIXELS_PER_TOKEN)
-    """Pixels; None takes the model's own default."""
-    guidance_scale: float = Field(4.0, ge=0)
-    seed: int = Field(0, ge=0)
-
-
-class QuantRecipe(Spec):
-    """How to quantize a model offline.
-
-    ``iters=0`` rounds to nearest (RTN); ``iters>0`` tunes the rounding by SignRound
-    (https://arxiv.org/abs/2309.05516) on the calibration prompts.
-    """
-
-    method: Literal["auto-round"]
-    scheme: Literal["W4A16"]
-    iters: int = Field(0, ge=0)
-    group_size: Literal[32, 64, 128] = 128
-    """Input channels that share one scale."""
-    symmetric: bool = True
-    """Zero point in the middle; False is refused, as vLLM 0.30 has no kernel for it."""
-    ignore: tuple[str, ...] = ()
-    """Parts of module names that stay in 16 bit, besides those of the family's preset."""
-    calibration: Calibration | None = None
-
-    @model_validator(mode="after")
-    def _tuning_needs_prompts(self) -> QuantRecipe:
-        if self.iters and self.calibration is None:
-            raise ValueError(
-                f"iters={self.iters} tunes on calibration prompts; pass "
-                "calibration=Calibration(prompts=[...]), or iters=0 for round to nearest"
-            )
-        if not self.iters and self.calibration is not None:
-            raise ValueError(
-                "iters=0 rounds to nearest and reads no calibration; drop it or set iters>0"
-            )
-        return self
 
 
 class QuantizeSpec(Spec):
@@ -149,6 +64,8 @@ class LaunchSpec(Spec):
     """Recipe of the checkpoint that is served; None serves the model itself."""
     quantization: OnlineQuantization | None = None
     """Online quantization of a 16-bit model while it loads."""
+    stored: str | None = None
+    """What a folder that is quantized already holds by its own metadata; filled in on launch."""
     dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
     parallelism: Parallelism = Parallelism()
     attention_backend: AttentionBackend | None = None
@@ -161,10 +78,11 @@ class LaunchSpec(Spec):
 
     @model_validator(mode="after")
     def _one_quantization(self) -> LaunchSpec:
-        if self.recipe is not None and self.quantization is not None:
+        already = self.recipe.label if self.recipe is not None else self.stored
+        if already and self.quantization is not None:
             raise ValueError(
                 f"quantization={self.quantization!r} quantizes a 16-bit model while it loads, "
-                f"but this checkpoint is {self.recipe.scheme} already; "
+                f"but this checkpoint is {already} already; "
                 "drop quantization, or launch the model itself"
             )
         return self
@@ -173,7 +91,9 @@ class LaunchSpec(Spec):
     def precision(self) -> str:
         """Name for tables: BF16, FP8, INT8, W4A16, ..."""
         if self.recipe is not None:
-            return self.recipe.scheme
+            return self.recipe.label
+        if self.stored is not None:
+            return self.stored
         return (
             self.quantization
             or {"bfloat16": "BF16", "float16": "FP16", "float32": "FP32"}[self.dtype]
@@ -234,8 +154,3 @@ class GenerateSpec(Spec):
                 f"seeds must be distinct integers from 0 to 2**63-1, got {list(seeds)}"
             )
         return seeds
-
-
-def allowed(choice: Any) -> tuple[str, ...]:
-    """The values of a ``Literal`` type."""
-    return get_args(choice)

@@ -15,7 +15,7 @@ from typing import Any
 
 from workbench.errors import StoreError
 from workbench.provenance import differing_versions, provenance
-from workbench.specs import Spec
+from workbench.spec import Spec
 
 MANIFEST = "manifest.json"
 SCHEMA_VERSION = 1

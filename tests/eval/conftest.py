@@ -13,8 +13,9 @@ from PIL import Image
 
 from workbench import store
 from workbench.audits import Audit, LayerCensus
+from workbench.recipes import QuantRecipe
 from workbench.records import Generation, GenerationSet, Trajectory
-from workbench.specs import GenerateSpec, LaunchSpec, ModelRef, PromptSet, QuantRecipe, Sampling
+from workbench.specs import GenerateSpec, LaunchSpec, ModelRef, PromptSet, Sampling
 
 PROMPTS = ("a teapot on a wooden table", "a red <b>car</b> & a tree")
 SEEDS = (0, 7)

@@ -14,11 +14,13 @@ import torch
 import workbench as wb
 from workbench.errors import QuantizationFailed
 from workbench.quant.autoround import call_arguments, cures
-from workbench.quant.packing import PARTS, dequantize
+from workbench.quant.packing import integers
+from workbench.recipes import Calibration, QuantRecipe
 from workbench.records import Checkpoint
-from workbench.specs import Calibration, ModelRef, QuantRecipe
+from workbench.specs import ModelRef
 from workbench.zoo.weights import tensors
 
+PARTS = ("qweight", "qzeros", "scales")
 PROMPTS = ("a teapot on a wooden table", "a red\tcar, in\nthe snow")
 CALIBRATION = Calibration(prompts=PROMPTS, num_inference_steps=2)
 
@@ -82,7 +84,7 @@ def test_round_to_nearest_is_what_it_says(tiny_qwen: Path, shared_runs: Path) ->
     name = "transformer_blocks.1.attn.to_out.0"
     packed = weights(made(tiny_qwen, shared_runs).path / "transformer")
     source = weights(tiny_qwen / "transformer")[f"{name}.weight"].float()
-    difference = (dequantize(*(packed[f"{name}.{part}"] for part in PARTS)) - source).abs()
+    difference = (integers(*(packed[f"{name}.{part}"] for part in PARTS)) - source).abs()
     step = packed[f"{name}.scales"].float().abs().T.repeat_interleave(128, 1)
     assert (difference <= 1.01 * step).all()
     assert (difference > 0.51 * step).float().mean() < 0.01
@@ -199,7 +201,7 @@ def block_loss(source: Path, checkpoint: Path) -> float:
         for name, module in block.named_modules():
             parts = [packed.get(f"transformer_blocks.0.{name}.{part}") for part in PARTS]
             if parts[0] is not None:
-                module.weight.copy_(dequantize(*parts))
+                module.weight.copy_(integers(*parts))
         losses = [
             (block(*a, **k)[1] - r).square().mean()
             for (a, k), r in zip(calls, reference, strict=True)

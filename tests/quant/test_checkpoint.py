@@ -14,8 +14,9 @@ import workbench as wb
 from workbench import store
 from workbench.errors import QuantizationFailed, SpecError, StoreError
 from workbench.quant import autoround
+from workbench.recipes import QuantRecipe
 from workbench.records import Checkpoint
-from workbench.specs import ModelRef, QuantRecipe
+from workbench.specs import ModelRef
 
 RECIPE = QuantRecipe(method="auto-round", scheme="W4A16")
 

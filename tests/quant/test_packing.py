@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from workbench.quant.packing import dequantize, relative_error
+from workbench.quant.packing import integers, relative_error
 
 
 def pack(values: torch.Tensor, axis: int) -> torch.Tensor:
@@ -20,7 +20,7 @@ def test_eight_inputs_of_eight_outputs_by_hand() -> None:
     qweight = torch.tensor([[0x76543210] + [0x11111111] * 7], dtype=torch.int32)
     qzeros = torch.tensor([[0x77777777]], dtype=torch.int32)  # 7 stored is a zero point of 8
     scales = torch.tensor([[0.5] + [1.0] * 6 + [2.0]], dtype=torch.float16)
-    weight = dequantize(qweight, qzeros, scales)
+    weight = integers(qweight, qzeros, scales)
     assert weight.shape == (8, 8)
     assert weight[0].tolist() == [-4.0, -3.5, -3.0, -2.5, -2.0, -1.5, -1.0, -0.5]
     assert weight[1].tolist() == [-7.0] * 8
@@ -29,9 +29,7 @@ def test_eight_inputs_of_eight_outputs_by_hand() -> None:
 
 def test_the_sign_bit_of_a_word_is_data() -> None:
     qweight = torch.full((1, 8), -1, dtype=torch.int32)  # eight times 15
-    weight = dequantize(
-        qweight, torch.full((1, 1), 0x77777777, dtype=torch.int32), torch.ones(1, 8)
-    )
+    weight = integers(qweight, torch.full((1, 1), 0x77777777, dtype=torch.int32), torch.ones(1, 8))
     assert (weight == 7).all()
 
 
@@ -43,7 +41,7 @@ def test_groups_and_zero_points_differ_by_place() -> None:
     expected = torch.stack(
         [(values[i] - (zeros[i // 32] + 1)) * scales[i // 32] for i in range(64)]
     ).T
-    assert torch.equal(dequantize(pack(values, 0), pack(zeros, 1), scales), expected)
+    assert torch.equal(integers(pack(values, 0), pack(zeros, 1), scales), expected)
 
 
 @pytest.mark.parametrize("group", [32, 128])
@@ -58,7 +56,7 @@ def test_agrees_with_autorounds_own_linear(group: int) -> None:
     linear.weight.data = weight
     oracle = QuantLinear(4, group, inputs, outputs, bias=False)
     oracle.pack(linear, scales, torch.full_like(scales, 8), device="cpu")
-    own = dequantize(oracle.qweight, oracle.qzeros, oracle.scales)
+    own = integers(oracle.qweight, oracle.qzeros, oracle.scales)
     assert torch.equal(own.half(), oracle(torch.eye(inputs)).T.half())  # it computes in float16
     assert relative_error(own, weight) < 0.2
 

@@ -9,7 +9,7 @@ import pytest
 
 from workbench.errors import ModelNotFound, SpecError
 from workbench.quant.plan import make_plan
-from workbench.specs import Calibration, QuantRecipe
+from workbench.recipes import Calibration, QuantRecipe
 from workbench.zoo.weights import tensors
 
 
@@ -26,9 +26,11 @@ def edited(source: Path, target: Path, file: str, **changes: Any) -> Path:
 
 def test_qwen_keeps_img_mod_and_all_outside_the_blocks(tiny_qwen: Path) -> None:
     plan = make_plan(tiny_qwen, recipe())
-    assert plan.kept == {
-        "transformer": ("transformer_blocks.0.img_mod.1", "transformer_blocks.1.img_mod.1")
-    }
+    assert list(plan.kept["transformer"]) == [
+        "transformer_blocks.0.img_mod.1",
+        "transformer_blocks.1.img_mod.1",
+    ]
+    assert "sensitive" in plan.kept["transformer"]["transformer_blocks.0.img_mod.1"]
     assert len(plan.quantized["transformer"]) == 26
     assert all(name.startswith("transformer_blocks.") for name in plan.quantized["transformer"])
 

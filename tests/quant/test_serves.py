@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
-from workbench.specs import QuantRecipe
+from workbench.recipes import QuantRecipe
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from workbench.errors import NotSupportedHere, SpecError
+from workbench.recipes import QuantRecipe
 from workbench.serve import guards
 from workbench.serve.guards import check_launch, check_sampling
-from workbench.specs import LaunchSpec, ModelRef, Parallelism, QuantRecipe, Sampling
+from workbench.specs import LaunchSpec, ModelRef, Parallelism, Sampling
 from workbench.zoo.families import family_of
 
 MODEL = ModelRef("embedded:qwen-image")

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import QuantizationFailed
+from workbench.quant.autoround_config import mend_config
 from workbench.quant.isolation import forwarded, isolated
 from workbench.quant.plan import Plan
-from workbench.specs import Calibration, QuantRecipe
+from workbench.recipes import Calibration, QuantRecipe
 from workbench.torchvision_ops import define_missing
 from workbench.zoo.models import default_sampling
 
@@ -38,7 +39,7 @@ class Prompts:
             yield [index], [prompt]
 
 
-def run(source: Path, output: Path, *, recipe: QuantRecipe, plan: Plan, trust: bool) -> None:
+def run(source: Path, output: Path, *, recipe: QuantRecipe, plan: Plan, trust: bool) -> Plan:
     """Quantize every transformer of a pipeline and let AutoRound write its result.
 
     Args:
@@ -47,6 +48,9 @@ def run(source: Path, output: Path, *, recipe: QuantRecipe, plan: Plan, trust: b
         recipe: Round to nearest with ``iters=0``, else SignRound on the calibration prompts.
         plan: Which linears to pack and which to keep.
         trust: Run code that the model folder brings along.
+
+    Returns:
+        What was quantized in the end.
 
     Raises:
         QuantizationFailed: AutoRound raised, or left prompts out.
@@ -72,6 +76,9 @@ def run(source: Path, output: Path, *, recipe: QuantRecipe, plan: Plan, trust: b
             f"AutoRound ran {prompts.taken} of {expected} calibration prompts; "
             f"the logger {LOG.name!r} has its log"
         )
+    for component, kept in plan.kept.items():
+        mend_config(output / component / "config.json", plan.preset, tuple(kept))
+    return plan
 
 
 def _run(source: Path, output: Path, arguments: dict[str, Any], trust: bool) -> None:
@@ -94,7 +101,7 @@ def _arguments(source: Path, recipe: QuantRecipe, plan: Plan, prompts: Prompts) 
     kept = {name for names in plan.kept.values() for name in names}
     common = {
         "iters": recipe.iters,
-        "group_size": recipe.group_size,
+        "group_size": recipe.block,
         "sym": recipe.symmetric,
         "layer_config": {name: dict(_KEEP) for name in sorted(kept)} or None,
     }

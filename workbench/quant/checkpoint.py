@@ -14,10 +14,12 @@ from typing import Any
 
 from workbench import store, zoo
 from workbench.errors import QuantizationFailed
+from workbench.quant.checks import tensor_parallel_sizes
 from workbench.quant.plan import Plan, make_plan
-from workbench.quant.runtime_names import extra_config
-from workbench.records import Checkpoint
-from workbench.specs import ModelRef, QuantizeSpec, QuantRecipe
+from workbench.recipes import QuantRecipe
+from workbench.records import Checkpoint, LayerError
+from workbench.specs import ModelRef, QuantizeSpec
+from workbench.zoo.inventory import linears
 from workbench.zoo.models import INDEX
 from workbench.zoo.weights import weight_bytes, weight_files
 
@@ -25,7 +27,13 @@ KIND = "checkpoints"
 _WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".onnx"}
 
 
-def quantize(model: ModelRef | str, recipe: QuantRecipe, *, force: bool = False) -> Checkpoint:
+def quantize(
+    model: ModelRef | str,
+    recipe: QuantRecipe,
+    *,
+    tensor_parallel_size: int = 1,
+    force: bool = False,
+) -> Checkpoint:
     """Quantize every transformer of a pipeline; the rest is copied byte for byte.
 
     The folder serves in vLLM-Omni as it lies, without a flag. The same request is answered from
@@ -34,6 +42,7 @@ def quantize(model: ModelRef | str, recipe: QuantRecipe, *, force: bool = False)
     Args:
         model: 16-bit pipeline, embedded, local or on the hub; a string is its source.
         recipe: What to do with it.
+        tensor_parallel_size: Ranks that it must be able to run on; checked before the work.
         force: Make it again; the old checkpoint stays until the new one is whole.
 
     Raises:
@@ -47,7 +56,7 @@ def quantize(model: ModelRef | str, recipe: QuantRecipe, *, force: bool = False)
     if store.has(KIND, spec) and not force:
         return Checkpoint.load(store.open_complete(KIND, spec))
     source = zoo.locate(reference)
-    plan = make_plan(source, recipe)
+    plan = make_plan(source, recipe, tensor_parallel_size=tensor_parallel_size)
     before = weight_bytes(source)
     folder = store.prepare(KIND, spec, needed_bytes=sum(before.values()))
     started = time.perf_counter()
@@ -89,21 +98,36 @@ def _alive(process: int) -> bool:
 
 
 def _make(source: Path, done: Path, raw: Path, spec: QuantizeSpec, plan: Plan) -> dict[str, Any]:
-    from workbench.quant import autoround
+    from workbench.quant import autoround, modelopt
     from workbench.quant.layers import check_layers, layer_errors
 
-    autoround.run(source, raw, recipe=spec.recipe, plan=plan, trust=spec.model.trust_remote_code)
-    layers = []
-    for component, names in plan.quantized.items():
-        _take(raw / component, source / component, done / component, plan, component)
-        check_layers(done / component, names)
-        layers += layer_errors(source / component, done / component, names)
+    quantizer = {"auto-round": autoround, "modelopt": modelopt}[spec.recipe.method]
+    plan = quantizer.run(
+        source, raw, recipe=spec.recipe, plan=plan, trust=spec.model.trust_remote_code
+    )
+    errors: list[LayerError] = []
+    for component, layers in plan.layers.items():
+        _take(raw / component, source / component, done / component)
+        check_layers(done / component, layers)
+        errors += layer_errors(source / component, done / component, layers)
     shutil.rmtree(raw)
-    _copy_others(source, done, set(plan.quantized))
-    return {"layers": [asdict(layer) for layer in layers]}
+    _copy_others(source, done, set(plan.layers))
+    return {
+        "layers": [asdict(error) for error in errors],
+        "kept": plan.kept,
+        "tensor_parallel_sizes": _rank_counts(source, plan, spec.recipe),
+    }
 
 
-def _take(raw: Path, source: Path, done: Path, plan: Plan, component: str) -> None:
+def _rank_counts(source: Path, plan: Plan, recipe: QuantRecipe) -> list[int]:
+    counts = (
+        tensor_parallel_sizes(layers, linears(source / component), plan.preset, recipe)
+        for component, layers in plan.layers.items()
+    )
+    return sorted(set.intersection(*map(set, counts)))
+
+
+def _take(raw: Path, source: Path, done: Path) -> None:
     """Packed weights from the quantizer; the source's config plus how the weights are packed."""
     done.mkdir(parents=True)
     for file in weight_files(raw):
@@ -112,9 +136,8 @@ def _take(raw: Path, source: Path, done: Path, plan: Plan, component: str) -> No
         written = json.loads((raw / "config.json").read_text())["quantization_config"]
     except (OSError, KeyError, ValueError):
         raise QuantizationFailed(
-            f"the quantizer wrote no quantization_config for the {component}; see its log"
+            f"the quantizer wrote no quantization_config for the {raw.name}; see its log"
         ) from None
-    written["extra_config"] = extra_config(plan.preset, plan.kept[component])
     config = json.loads((source / "config.json").read_text())
     config.pop("_name_or_path", None)  # some exporters leave a path of their machine there
     store.write_json(done / "config.json", {**config, "quantization_config": written})

@@ -1,41 +1,55 @@
-"""The tensors that ``auto_round:auto_gptq`` writes for one linear, turned back into numbers.
+"""The stored tensors of one linear, turned back into numbers.
 
-Eight 4-bit values share an int32, the lowest bits first. Zero points are stored minus one, as
-GPTQ does (https://github.com/AutoGPTQ/AutoGPTQ).
+``auto_round:auto_gptq`` packs integers into int32 words, the lowest bits first, and stores zero
+points minus one, as GPTQ does (https://github.com/AutoGPTQ/AutoGPTQ).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
-BITS = 4
-PER_WORD = 32 // BITS
-PARTS = ("qweight", "qzeros", "scales")
+BITS = {"W4A16": 4, "W8A16": 8}
 
 
-def dequantize(qweight: Tensor, qzeros: Tensor, scales: Tensor) -> Tensor:
+def dequantize(parts: Mapping[str, Tensor], scheme: str) -> Tensor:
+    """The weight that the stored tensors of one linear stand for.
+
+    Args:
+        parts: Last part of each tensor's name -> the tensor, as in the file.
+        scheme: A name of :data:`workbench.schemes.SCHEMES`.
+
+    Returns:
+        float32 ``[out, in]``, the shape of ``nn.Linear.weight``.
+    """
+    return integers(parts["qweight"], parts["qzeros"], parts["scales"], BITS[scheme])
+
+
+def integers(qweight: Tensor, qzeros: Tensor, scales: Tensor, bits: int = 4) -> Tensor:
     """(q - zero) * scale, group by group.
 
     Args:
-        qweight: int32 ``[in / 8, out]``, packed along the inputs.
-        qzeros: int32 ``[groups, out / 8]``, packed along the outputs.
+        qweight: int32 ``[in * bits / 32, out]``, packed along the inputs.
+        qzeros: int32 ``[groups, out * bits / 32]``, packed along the outputs.
         scales: float ``[groups, out]``; a group is ``in / groups`` neighbouring inputs.
+        bits: 4 or 8.
 
     Returns:
         float32 ``[out, in]``, the shape of ``nn.Linear.weight``.
     """
     groups, outputs = scales.shape
-    values = _nibbles(qweight).transpose(1, 2).reshape(groups, -1, outputs)
-    zeros = _nibbles(qzeros).reshape(groups, 1, outputs) + 1
+    values = _unpacked(qweight, bits).transpose(1, 2).reshape(groups, -1, outputs)
+    zeros = _unpacked(qzeros, bits).reshape(groups, 1, outputs) + 1
     weight = (values - zeros).float() * scales.float()[:, None]
     return weight.reshape(-1, outputs).t().contiguous()
 
 
-def _nibbles(words: Tensor) -> Tensor:
-    """int32 ``[a, b]`` -> int32 ``[a, b, 8]`` of values 0 to 15."""
-    shifts = torch.arange(0, 32, BITS, dtype=torch.int32, device=words.device)
-    return (words[..., None] >> shifts) & (2**BITS - 1)
+def _unpacked(words: Tensor, bits: int) -> Tensor:
+    """int32 ``[a, b]`` -> int32 ``[a, b, 32 / bits]`` of values 0 to 2**bits - 1."""
+    shifts = torch.arange(0, 32, bits, dtype=torch.int32, device=words.device)
+    return (words[..., None] >> shifts) & (2**bits - 1)
 
 
 def relative_error(candidate: Tensor, reference: Tensor) -> float:

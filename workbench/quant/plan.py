@@ -1,39 +1,54 @@
-"""Which linears of a pipeline a recipe packs, decided from the file headers before any work."""
+"""Which linears of a pipeline a recipe quantizes, decided from the file headers before any work."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workbench.errors import ModelNotFound, SpecError
-from workbench.quant.presets import Fused, Preset, preset_of
-from workbench.specs import QuantRecipe
+from workbench.quant import checks
+from workbench.recipes import KEEP, MIXES, QuantRecipe
+from workbench.schemes import MIXED
 from workbench.zoo.families import Family, family_of
-from workbench.zoo.weights import TensorFacts, tensors
+from workbench.zoo.inventory import StoredLinear, linears
+from workbench.zoo.names import matches
+from workbench.zoo.presets import Preset, kept_reason, preset_of
 
-_SUFFIX = ".weight"
-_PACKED = 32  # in- and out-features that int32 words of 4-bit values and vLLM's kernels need
+CHOSEN = "the recipe keeps it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Linears of every transformer of a pipeline, by component."""
+    """Linears of every transformer of a pipeline, by component and name in the file."""
 
     family: Family
     preset: Preset
-    quantized: dict[str, tuple[str, ...]]
-    kept: dict[str, tuple[str, ...]]
-    """Linears inside the blocks that stay in 16 bit."""
+    layers: dict[str, dict[str, str]]
+    """Component -> linear -> scheme that it is written in."""
+    kept: dict[str, dict[str, str]]
+    """Component -> linear inside the blocks that stays in 16 bit -> why."""
+
+    @property
+    def quantized(self) -> dict[str, tuple[str, ...]]:
+        """Component -> linears that are quantized."""
+        return {component: tuple(layers) for component, layers in self.layers.items()}
+
+    def decided(self, component: str, schemes: dict[str, str]) -> Plan:
+        """This plan with the schemes of a component chosen anew, as a sensitivity does."""
+        return replace(self, layers={**self.layers, component: schemes})
 
 
-def make_plan(source: Path, recipe: QuantRecipe) -> Plan:
+def make_plan(source: Path, recipe: QuantRecipe, *, tensor_parallel_size: int = 1) -> Plan:
     """Choose the layers, and refuse what would fail later.
+
+    MIXED by ``effective_bits`` has its sensitive layers named later, by a measurement
+    (:meth:`Plan.decided`); until then all are in the small scheme.
 
     Args:
         source: Pipeline in diffusers layout.
         recipe: What to do with it.
+        tensor_parallel_size: Ranks that the checkpoint must be able to run on.
 
     Raises:
         SpecError: the recipe does not fit this model or the engine that is to load it.
@@ -42,18 +57,41 @@ def make_plan(source: Path, recipe: QuantRecipe) -> Plan:
     family = family_of(source)
     preset = preset_of(family.name)
     components = _transformers(source, family)
-    _check_recipe(recipe, components)
-    quantized, kept = {}, {}
+    checks.recipe_fits(recipe, preset, components)
+    layers, kept = {}, {}
     for component in components:
-        linears = _linears(source / component)
-        inside = [n for n in linears if n.startswith(tuple(f"{b}." for b in preset.blocks))]
-        _check_patterns(recipe.ignore, linears, component, inside)
-        parts = (*(keep.part for keep in preset.keep), *recipe.ignore)
-        kept[component] = tuple(n for n in inside if any(p in f"{n}." for p in parts))
-        quantized[component] = tuple(n for n in inside if n not in set(kept[component]))
-        _check_layers(quantized[component], linears, recipe, component)
-        _check_fused(preset.fused, quantized[component], kept[component])
-    return Plan(family=family, preset=preset, quantized=quantized, kept=kept)
+        stored = linears(source / component)
+        checks.patterns_match(recipe, preset, stored, component)
+        layers[component], kept[component] = _choose(recipe, preset, stored)
+        checks.something_is_left(recipe, layers[component], component)
+        checks.shapes_fit(layers[component], stored, recipe, component)
+        checks.fused_agree(preset, stored, layers[component])
+        checks.ranks_fit(layers[component], stored, preset, recipe, tensor_parallel_size)
+    return Plan(family=family, preset=preset, layers=layers, kept=kept)
+
+
+def _choose(
+    recipe: QuantRecipe, preset: Preset, stored: dict[str, StoredLinear]
+) -> tuple[dict[str, str], dict[str, str]]:
+    layers, kept = {}, {}
+    for name in stored:
+        scheme = _scheme(recipe, preset, name)
+        engine = kept_reason(preset, name, recipe.method)
+        if scheme != KEEP and (engine is None or recipe.all_linears):
+            layers[name] = scheme
+        elif name.startswith(tuple(f"{block}." for block in preset.blocks)):
+            kept[name] = engine or CHOSEN
+    return layers, kept
+
+
+def _scheme(recipe: QuantRecipe, preset: Preset, name: str) -> str:
+    if any(matches(preset, pattern, name) for pattern in recipe.ignore):
+        return KEEP
+    chosen = MIXES[recipe.method][0] if recipe.scheme == MIXED else recipe.scheme
+    for pattern, scheme in recipe.layer_schemes:
+        if matches(preset, pattern, name):
+            chosen = scheme
+    return chosen
 
 
 def _transformers(source: Path, family: Family) -> tuple[str, ...]:
@@ -77,82 +115,3 @@ def _transformers(source: Path, family: Family) -> tuple[str, ...]:
             f"{source} has none of {', '.join(family.transformers)}; give a whole pipeline"
         )
     return found
-
-
-def _linears(folder: Path) -> dict[str, TensorFacts]:
-    """Modules with a two-dimensional weight; inside the blocks these are all linears."""
-    return {
-        name.removesuffix(_SUFFIX): facts
-        for name, facts in sorted(tensors(folder).items())
-        if name.endswith(_SUFFIX) and len(facts.shape) == 2
-    }
-
-
-def _check_recipe(recipe: QuantRecipe, components: tuple[str, ...]) -> None:
-    if not recipe.symmetric:
-        raise SpecError(
-            "symmetric=False: vLLM 0.30 has no kernel for asymmetric 4-bit weights in this layout "
-            "(vllm/.../inc/schemes/inc_wna16_scheme.py); use symmetric=True"
-        )
-    steps = recipe.calibration.num_inference_steps if recipe.calibration else len(components)
-    if steps < len(components):
-        raise SpecError(
-            f"num_inference_steps={steps}: each of {', '.join(components)} runs its own part of "
-            f"the schedule, so calibration needs {len(components)} steps or more"
-        )
-
-
-def _check_patterns(
-    ignore: tuple[str, ...], names: Iterable[str], component: str, inside: list[str]
-) -> None:
-    for pattern in ignore:
-        if not pattern or not any(pattern in f"{name}." for name in names):
-            raise SpecError(
-                f"ignore={pattern!r} matches no linear of the {component}; "
-                f"its blocks have {', '.join(_examples(inside))}"
-            )
-
-
-def _check_layers(
-    chosen: tuple[str, ...], linears: dict[str, TensorFacts], recipe: QuantRecipe, component: str
-) -> None:
-    if not chosen:
-        raise SpecError(
-            f"nothing is left to quantize in the {component}: ignore={list(recipe.ignore)} keeps "
-            "every linear of its blocks; ignore less"
-        )
-    for name in chosen:
-        outputs, inputs = linears[name].shape
-        if inputs % recipe.group_size or outputs % _PACKED:
-            raise SpecError(
-                f"group_size={recipe.group_size} does not fit {component}.{name}, which has "
-                f"{inputs} inputs and {outputs} outputs: inputs must be a multiple of group_size "
-                f"and outputs of {_PACKED}; take a smaller group_size of {_fitting(inputs)}, "
-                f"or ignore={[name]}"
-            )
-
-
-def _fitting(inputs: int) -> str:
-    return ", ".join(str(size) for size in (32, 64, 128) if inputs % size == 0) or "none"
-
-
-def _check_fused(
-    fused: tuple[Fused, ...], quantized: tuple[str, ...], kept: tuple[str, ...]
-) -> None:
-    packed = set(quantized)
-    for name in kept:
-        owner, _, part = name.rpartition(".")
-        for group in fused:
-            if part in group.parts and owner.rpartition(".")[2] == group.parent:
-                others = [p for p in group.parts if f"{owner}.{p}" in packed]
-                if others:
-                    raise SpecError(
-                        f"ignore keeps {name} in 16 bit but not {', '.join(others)} beside it; "
-                        f"vLLM-Omni loads {', '.join(group.parts)} into one {group.runtime}: "
-                        "ignore all or none"
-                    )
-
-
-def _examples(names: list[str]) -> list[str]:
-    """The names of the first block."""
-    return [name for name in names if ".0." in name][:12]

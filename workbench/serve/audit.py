@@ -6,10 +6,11 @@ from typing import Any
 
 from workbench.audits import Audit, LayerCensus, Verdict
 from workbench.errors import PrecisionNotApplied
-from workbench.serve.kept import BLOCKS, reason
 from workbench.specs import LaunchSpec
+from workbench.zoo.presets import AUTOROUND, ONLINE, kept_reason, preset_of
 
 SIXTEEN_BIT = ("bfloat16", "float16", "float32")
+BLOCKS = ("transformer_blocks.", "single_transformer_blocks.", "blocks.")
 STORED = {"FP8": ("float8_e4m3fn",), "INT8": ("int8",), "W4A16": ("int32",)}
 """Dtypes in which each scheme holds its weights; W4A16 packs eight values into an int32."""
 
@@ -46,12 +47,16 @@ def _layer(fact: dict[str, Any], family: str, precision: str) -> LayerCensus:
     if fact.pop("activations_8bit"):
         fact["kernel"] += " with 8-bit activations"
     quantized = fact["weight_dtype"] not in SIXTEEN_BIT
-    why, by_design = (
-        ("", True)
-        if quantized or precision not in STORED
-        else reason(family, precision, fact["name"])
+    if quantized or precision not in STORED:
+        return LayerCensus(**fact, quantized=quantized)
+    method = AUTOROUND if precision == "W4A16" else ONLINE
+    why = kept_reason(preset_of(family), fact["name"].partition(".")[2], method)
+    return LayerCensus(
+        **fact,
+        quantized=False,
+        reason=why or f"not quantized, although {precision} covers it",
+        by_design=why is not None,
     )
-    return LayerCensus(**fact, quantized=quantized, reason=why, by_design=by_design)
 
 
 def _verdict(precision: str, layers: tuple[LayerCensus, ...]) -> Verdict:

@@ -79,9 +79,9 @@ def _check_layout(spec: LaunchSpec, family: Family, folder: Path) -> None:
 def _check_groups(spec: LaunchSpec, component: str, facts: dict[str, Any]) -> None:
     degree = spec.parallelism.tensor_parallel_size
     hidden = facts["num_attention_heads"] * facts["attention_head_dim"]
-    if spec.recipe is not None and (hidden // degree) % spec.recipe.group_size:
+    if spec.recipe is not None and spec.recipe.block and (hidden // degree) % spec.recipe.block:
         raise SpecError(
-            f"group_size={spec.recipe.group_size} does not divide the {hidden // degree} input "
+            f"group_size={spec.recipe.block} does not divide the {hidden // degree} input "
             f"channels that each of {degree} ranks holds of {component}; quantize with a smaller "
             "group_size, or lower tensor_parallel_size"
         )

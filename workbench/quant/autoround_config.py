@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
-from workbench.quant.presets import Preset
+from workbench import store
+from workbench.errors import QuantizationFailed
+from workbench.zoo.names import runtime_name
+from workbench.zoo.presets import Preset
+
+
+def mend_config(file: Path, preset: Preset, kept: tuple[str, ...]) -> None:
+    """Let a config.json that AutoRound wrote name the kept layers as vLLM-Omni looks them up."""
+    try:
+        config = json.loads(file.read_text())
+        config["quantization_config"]["extra_config"] = extra_config(preset, kept)
+    except (OSError, KeyError, ValueError):
+        raise QuantizationFailed(
+            f"the quantizer wrote no quantization_config for the {file.parent.name}; see its log"
+        ) from None
+    store.write_json(file, config)
 
 
 def extra_config(preset: Preset, kept: tuple[str, ...]) -> dict[str, dict[str, Any]]:
@@ -21,14 +38,3 @@ def extra_config(preset: Preset, kept: tuple[str, ...]) -> dict[str, dict[str, A
     """
     names = dict.fromkeys(name for own in kept for name in (own, runtime_name(preset, own)))
     return {name: {"bits": 16, "data_type": "float"} for name in names}
-
-
-def runtime_name(preset: Preset, name: str) -> str:
-    """Name of the layer that a linear ends up in, e.g. ``blocks.0.attn1.to_qkv``."""
-    owner, _, part = name.rpartition(".")
-    for group in preset.fused:
-        if part in group.parts and owner.rpartition(".")[2] == group.parent:
-            return f"{owner}.{group.runtime}"
-    for own, other in preset.renamed:
-        name = name.replace(own, other)
-    return name

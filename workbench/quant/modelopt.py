@@ -1,0 +1,1 @@
+"""The only module that imports ModelOpt. https://github.com/NVIDIA/Model-Optimizer."""

@@ -1,0 +1,51 @@
+"""The base of everything that is asked for: frozen values, whose key names a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from workbench.errors import SpecError
+
+PIXELS_PER_TOKEN = 16  # 8x VAE times a 2x2 patch, in every family that we support
+
+
+class Spec(BaseModel):
+    """A frozen request; unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise SpecError(_describe(type(self), error)) from None
+
+    @property
+    def key(self) -> str:
+        """First 12 hex digits of the SHA-256 over the canonical JSON of this spec."""
+        content = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(f"{type(self).__name__}:{content}".encode()).hexdigest()[:12]
+
+    def but(self, **changes: Any) -> Any:
+        """This spec with some fields changed, validated again."""
+        return type(self)(
+            **{**{name: getattr(self, name) for name in type(self).model_fields}, **changes}
+        )
+
+
+def _describe(spec: type[BaseModel], error: ValidationError) -> str:
+    lines = []
+    for item in error.errors():
+        field = ".".join(str(part) for part in item["loc"])
+        if item["type"] == "extra_forbidden":
+            lines.append(
+                f"{spec.__name__} has no field {field!r}; it has {', '.join(spec.model_fields)}."
+            )
+        else:
+            shown = f"{field}={item['input']!r}" if field else ""
+            lines.append(f"{spec.__name__}({shown}): {item['msg'].removeprefix('Value error, ')}")
+    return "\n".join(lines)
