@@ -18,7 +18,8 @@ _HOME = {
     **dict.fromkeys(("ModelRef", "Parallelism", "LaunchSpec", "Sampling", "PromptSet"), "specs"),
     **dict.fromkeys(("QuantRecipe", "Calibration"), "recipes"),
     "load": "records",
-    "quantize": "quant",
+    **dict.fromkeys(("quantize", "lint", "recipe_from_command"), "quant"),
+    "activation_ranges": "quant.ranges",
     **dict.fromkeys(("launch", "generate", "decode", "capabilities"), "serve"),
     **dict.fromkeys(("compare", "summary", "report"), "eval"),
 }

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from workbench.schemes import INTEGER
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     import pandas as pd
 
 Verdict = Literal["as requested", "partly", "not applied"]
+Kind = Literal["native", "weight-only", "emulated", "reference"]
+BYTES_16_BIT = 2
+NOTES: dict[str, str] = {
+    "weight-only": "weight-only: packed weights, 16-bit products",
+    "emulated": "emulated: right numerics, no speed",
+    "reference": "reference kernels: right numerics, no speed",
+}
+WHOLE = tuple(("weight-only", scheme) for scheme in INTEGER)
+"""These schemes leave activations in 16 bit, so a weight-only kernel is all that they ask for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,15 +36,31 @@ class LayerCensus:
     kernel: str
     """Class that multiplies, e.g. CutlassFP8ScaledMMLinearKernel."""
     weight_dtype: str
+    """Of the loaded weight, by torch's name."""
     weight_bytes: int
     parameters: int
     quantized: bool
+    """Whether the loaded weight has fewer than 16 bits."""
     reference_kernel: bool
     """Right numerics, no speed: times at this precision mean nothing."""
+    scheme: str = ""
+    """What it should run in: by the files, or by the online quantization; empty if unknown."""
+    found: str = ""
+    """What it runs in, by loaded dtype, bits a weight and kernel."""
+    file_dtype: str = ""
+    """Of its weight in the files, by safetensors' name; several joined by ``+``."""
+    kind: Kind = "native"
+    """Whether the kernel multiplies as the format says."""
+    activations: str = ""
+    """What happens to its inputs, measured where sampled: 16-bit, FP8 per token, NVFP4, ..."""
+    weight_error: float | None = None
+    """||loaded - source|| / ||source|| of the sampled part of the weight; None if not sampled."""
+    rows: int | None = None
+    """Inputs that it multiplied in the first request, on rank 0; None if not counted."""
     reason: str = ""
     """Why it stayed in 16 bit, if it did."""
     by_design: bool = True
-    """Whether the model itself keeps it in 16 bit."""
+    """Whether the model or the checkpoint itself keeps it in 16 bit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,15 +76,25 @@ class Audit:
     """Sizes of the process groups, read back from the workers."""
     weight_bytes: dict[str, int]
     """Parameters and buffers of each component of rank 0."""
+    missing: tuple[str, ...] = ()
+    """Quantized linears of the files that no loaded layer was found for."""
+    proved: str = ""
+    """What the comparison of loaded weights with their source found."""
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Audit:
         """Read what :meth:`to_json` gave."""
-        return cls(**{**value, "layers": tuple(LayerCensus(**layer) for layer in value["layers"])})
+        layers = tuple(LayerCensus(**layer) for layer in value["layers"])
+        return cls(**{**value, "layers": layers, "missing": tuple(value.get("missing", ()))})
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
         return asdict(self)
+
+    def counted(self, rows: Mapping[str, int]) -> Audit:
+        """The same with the rows that each layer multiplied in one request, by its name."""
+        layers = tuple(replace(layer, rows=rows.get(layer.name, 0)) for layer in self.layers)
+        return replace(self, layers=layers)
 
     @property
     def kept(self) -> tuple[LayerCensus, ...]:
@@ -65,9 +104,12 @@ class Audit:
     @property
     def kernels(self) -> dict[str, int]:
         """Kernel class of the quantized linears, or of all at 16 bit -> number of them."""
-        shown = [layer for layer in self.layers if layer.quantized] or self.layers
-        names = [layer.kernel for layer in shown]
-        return {name: names.count(name) for name in dict.fromkeys(names)}
+        return _counted(layer.kernel for layer in self._shown)
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """Kind of kernel of the quantized linears, or of all at 16 bit -> number of them."""
+        return _counted(layer.kind for layer in self._shown)
 
     @property
     def reference_kernels(self) -> bool:
@@ -80,16 +122,63 @@ class Audit:
         total = sum(layer.parameters for layer in self.layers)
         return sum(layer.parameters for layer in self.layers if layer.quantized) / max(total, 1)
 
+    @property
+    def flops_coverage(self) -> float | None:
+        """Share of the linears' multiplications that run quantized, 0 to 1.
+
+        A linear takes ``rows * parameters`` of them. None before the first request, and in a
+        compiled model, where nothing is counted.
+        """
+        if not self.layers or any(layer.rows is None for layer in self.layers):
+            return None
+        work = {layer.name: layer.parameters * (layer.rows or 0) for layer in self.layers}
+        quantized = sum(work[layer.name] for layer in self.layers if layer.quantized)
+        return quantized / max(sum(work.values()), 1)
+
+    @property
+    def bytes_saved(self) -> int:
+        """Bytes of the quantized linears at 16 bit, less what they hold; of rank 0."""
+        return sum(
+            BYTES_16_BIT * layer.parameters - layer.weight_bytes
+            for layer in self.layers
+            if layer.quantized
+        )
+
+    def _notable(self) -> dict[str, int]:
+        """Kinds of kernel that do less, or slower, than the format asks for -> linears."""
+        kinds = ("reference" if x.reference_kernel else x.kind for x in self._shown)
+        pairs = zip(kinds, (x.found for x in self._shown), strict=True)
+        return _counted(
+            kind for kind, found in pairs if kind in NOTES and (kind, found) not in WHOLE
+        )
+
+    @property
+    def _shown(self) -> tuple[LayerCensus, ...]:
+        return tuple(layer for layer in self.layers if layer.quantized) or self.layers
+
     def table(self) -> pd.DataFrame:
-        """One row a linear."""
+        """One row a linear, its columns the fields of :class:`LayerCensus`."""
         import pandas as pd
 
         return pd.DataFrame([asdict(layer) for layer in self.layers])
 
     def __str__(self) -> str:
         kernels = ", ".join(f"{count} x {name}" for name, count in self.kernels.items())
-        note = " (reference kernels: right numerics, no speed)" if self.reference_kernels else ""
-        return (
-            f"{self.requested}: {self.verdict}; {kernels}{note}; "
-            f"{self.coverage:.0%} of linear parameters quantized"
+        notes = ", ".join(
+            NOTES[kind] if count == len(self._shown) else f"{count} {NOTES[kind]}"
+            for kind, count in self._notable().items()
         )
+        flops = self.flops_coverage
+        parts = [
+            kernels + (f" ({notes})" if notes else ""),
+            f"{self.coverage:.0%} of linear parameters quantized"
+            + ("" if flops is None else f", {flops:.0%} of their multiplications"),
+            f"{len(self.missing)} linears of the files not found" if self.missing else "",
+            self.proved,
+        ]
+        return f"{self.requested}: {self.verdict}; {'; '.join(part for part in parts if part)}"
+
+
+def _counted(names: Iterable[str]) -> dict[str, int]:
+    every = list(names)
+    return {name: every.count(name) for name in dict.fromkeys(every)}

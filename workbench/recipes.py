@@ -55,6 +55,8 @@ class QuantRecipe(Spec):
     """AutoRound's option: False searches the scales of round to nearest on calibration data."""
     lr: float | None = Field(None, gt=0)
     """Step of the tuning; None is AutoRound's 1/iters."""
+    gradient_accumulate_steps: int = Field(1, ge=1)
+    """AutoRound's option: calibration samples that each step of the tuning averages over."""
     group_size: Literal[32, 64, 128] | None = None
     """Input channels that share one scale, in W4A16 and W8A16; None is 128."""
     symmetric: bool = True
@@ -87,7 +89,7 @@ class QuantRecipe(Spec):
 
     @model_validator(mode="after")
     def _fits_the_method(self) -> QuantRecipe:
-        for check in (_scheme, _options, _mixing, _calibration):
+        for check in (_scheme, _tuning, _options, _mixing, _calibration):
             if problem := check(self):
                 raise ValueError(problem)
         return self
@@ -100,14 +102,23 @@ class QuantRecipe(Spec):
         return SCHEMES[MIXES[self.method][0] if self.scheme == MIXED else self.scheme].block
 
     @property
+    def needs_data(self) -> bool:
+        """Whether AutoRound itself runs the calibration prompts."""
+        return self.method == "auto-round" and (self.iters > 0 or not self.disable_opt_rtn)
+
+    @property
     def label(self) -> str:
-        """Name for tables: W4A16, W4A16 tuned, ModelOpt FP8, FP8+NVFP4, ..."""
+        """Name for tables: W4A16, W4A16 g64 tuned, ModelOpt FP8, FP8+NVFP4 5.5 bits, ..."""
         if self.scheme == MIXED:
             name = "+".join(reversed(MIXES[self.method]))
         else:
             name = SCHEMES[self.scheme].label
         if self.all_linears:
             name += "-all"
+        if self.effective_bits is not None:
+            name += f" {self.effective_bits:g} bits"
+        if self.group_size not in (None, 128):
+            name += f" g{self.group_size}"
         if self.iters:
             return f"{name} tuned"
         return name if self.disable_opt_rtn else f"{name} opt-RTN"
@@ -133,11 +144,22 @@ def _scheme(recipe: QuantRecipe) -> str | None:
     return None
 
 
-def _options(recipe: QuantRecipe) -> str | None:
-    if recipe.method == "modelopt" and (recipe.iters or recipe.lr or not recipe.disable_opt_rtn):
-        return "iters, lr and disable_opt_rtn are options of auto-round; modelopt has none of them"
+def _tuning(recipe: QuantRecipe) -> str | None:
+    steps = recipe.gradient_accumulate_steps
+    asked = recipe.iters or recipe.lr or steps > 1 or not recipe.disable_opt_rtn
+    if recipe.method == "modelopt" and asked:
+        return (
+            "iters, lr, gradient_accumulate_steps and disable_opt_rtn are options of auto-round; "
+            "modelopt has none of them"
+        )
     if recipe.lr and not recipe.iters:
         return f"lr={recipe.lr} is the step of a tuning; set iters above 0"
+    if steps > 1 and not recipe.iters:
+        return f"gradient_accumulate_steps={steps} is of a tuning; set iters above 0"
+    return None
+
+
+def _options(recipe: QuantRecipe) -> str | None:
     if recipe.group_size and recipe.block not in (0, recipe.group_size):
         return (
             f"group_size={recipe.group_size}: {recipe.scheme} shares a scale among "
@@ -145,6 +167,12 @@ def _options(recipe: QuantRecipe) -> str | None:
         )
     if recipe.group_size and not recipe.block:
         return f"{recipe.scheme} has no groups; leave group_size={recipe.group_size} out"
+    if recipe.ignore and (recipe.method, recipe.scheme) == ("auto-round", "MXFP8"):
+        return (
+            f"ignore={list(recipe.ignore)}: vLLM-Omni 0.30 builds every linear of the blocks in "
+            "AutoRound's MXFP8, whatever its config keeps (vllm_omni/quantization/inc_config.py); "
+            "leave ignore out, or take another scheme"
+        )
     if recipe.all_linears and not recipe.scheme.startswith("FP8"):
         return "all_linears stores FP8 where the engine runs 16 bit; it goes with an FP8 scheme"
     return None

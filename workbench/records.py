@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,82 +13,22 @@ import numpy as np
 
 from workbench import store
 from workbench.audits import Audit
+from workbench.checkpoints import Checkpoint, LayerError
 from workbench.errors import StoreError
-from workbench.recipes import QuantRecipe
-from workbench.specs import GenerateSpec, ModelRef
+from workbench.specs import GenerateSpec
 
 if TYPE_CHECKING:
     import pandas as pd
     from PIL import Image
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerError:
-    """Weight error of one quantized linear: ||dequantized - original|| / ||original||."""
-
-    component: str
-    name: str
-    scheme: str
-    relative_error: float
-    parameters: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Checkpoint:
-    """A quantized pipeline in diffusers layout, servable as it lies."""
-
-    path: Path
-    model: ModelRef
-    recipe: QuantRecipe
-    bytes_before: dict[str, int]
-    """Weight bytes of each component of the source, from its files."""
-    bytes_after: dict[str, int]
-    layers: tuple[LayerError, ...] = field(repr=False)
-    kept: dict[str, dict[str, str]] = field(repr=False)
-    """Component -> linear inside the blocks that stayed in 16 bit -> why."""
-    tensor_parallel_sizes: tuple[int, ...]
-    """Ranks, of 1, 2, 4 and 8, among which its linears split without cutting a block of scales."""
-    elapsed_s: float
-    provenance: dict[str, Any] = field(repr=False)
-
-    @classmethod
-    def load(cls, folder: Path) -> Checkpoint:
-        """Read a checkpoint folder of the store."""
-        manifest = store.read(folder)
-        return cls(
-            path=folder,
-            model=ModelRef(**manifest["spec"]["model"]),
-            recipe=QuantRecipe(**manifest["spec"]["recipe"]),
-            bytes_before=manifest["bytes_before"],
-            bytes_after=manifest["bytes_after"],
-            layers=tuple(LayerError(**layer) for layer in manifest["layers"]),
-            kept=manifest["kept"],
-            tensor_parallel_sizes=tuple(manifest["tensor_parallel_sizes"]),
-            elapsed_s=manifest["elapsed_s"],
-            provenance=manifest["provenance"],
-        )
-
-    @property
-    def key(self) -> str:
-        """First 12 hex digits that name its folder."""
-        return self.path.name
-
-    def layer_table(self) -> pd.DataFrame:
-        """One row a quantized linear, worst first: component, name, scheme, relative_error, ..."""
-        import pandas as pd
-
-        table = pd.DataFrame([asdict(layer) for layer in self.layers])
-        return table.sort_values("relative_error", ascending=False, ignore_index=True)
-
-    def size_table(self) -> pd.DataFrame:
-        """One row a component: weight bytes before and after, and their ratio."""
-        import pandas as pd
-
-        rows = [
-            {"component": name, "bytes_before": before, "bytes_after": self.bytes_after[name]}
-            for name, before in self.bytes_before.items()
-        ]
-        return pd.DataFrame(rows).assign(ratio=lambda t: t.bytes_after / t.bytes_before)
+__all__ = [
+    "Checkpoint",
+    "Generation",
+    "GenerationSet",
+    "LayerError",
+    "Trajectory",
+    "load",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

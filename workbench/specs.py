@@ -45,6 +45,14 @@ class Parallelism(Spec):
     ring_degree: int = Field(1, ge=1)
     vae_patch_parallel_size: int = Field(1, ge=1)
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _whole_number(cls, value: Any) -> Any:
+        """Digits, as a command line passes them, count as the number; True does not."""
+        if isinstance(value, bool):
+            raise ValueError("give a whole number, 1 or more")
+        return int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+
     @property
     def world_size(self) -> int:
         """Number of devices, or of worker processes on CPU."""

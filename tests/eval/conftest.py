@@ -44,6 +44,13 @@ def audit_of(precision: str, **changes: Any) -> Audit:
             parameters=2**20,
             quantized=inside,
             reference_kernel=inside and precision == "FP8",
+            scheme=precision if inside else "BF16",
+            found=precision if inside else "BF16",
+            file_dtype="I32" if inside and precision == "W4A16" else "BF16",
+            kind="reference" if inside and precision == "FP8" else "native",
+            activations=f"{precision} per token" if inside else "16-bit",
+            weight_error=0.01 * (i + 1) if inside and i < 1 else None,
+            rows=3 if inside else 1,
             reason="" if inside or not quantized else "the preset keeps it",
         )
         for i in range(2)

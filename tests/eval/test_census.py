@@ -1,4 +1,7 @@
+import math
+
 from workbench.eval.census import census
+from workbench.recipes import QuantRecipe
 
 
 def test_blocks_are_taken_together_and_kept_layers_have_their_reason(reference, make_set):
@@ -13,6 +16,24 @@ def test_blocks_are_taken_together_and_kept_layers_have_their_reason(reference, 
     assert fp8["kernel"].tolist() == ["SomeKernel (reference kernel)", "torch"]
     assert fp8["reason"].tolist() == ["", "the preset keeps it"]
     assert fp8["weights_mib"].tolist() == [2.0, 2.0]
+    assert fp8["scheme"].tolist() == ["FP8", "BF16"]
+    assert fp8["kind"].tolist() == ["reference", "native"]
+    assert fp8["activations"].tolist() == ["FP8 per token", "16-bit"]
+
+
+def test_stored_and_loaded_dtype_and_the_largest_error_read_back_are_shown(make_set):
+    packed, kept = census([make_set("W4A16")]).itertuples()
+    assert (packed.file_dtype, packed.weight_dtype) == ("I32", "int8")
+    assert packed.weight_error == 0.01
+    assert math.isnan(kept.weight_error)
+
+
+def test_two_recipes_of_one_label_stay_apart(make_set):
+    recipes = [
+        QuantRecipe(method="auto-round", scheme="W4A16", ignore=ignore) for ignore in ((), ("x",))
+    ]
+    table = census([make_set("W4A16", launch={"recipe": recipe}) for recipe in recipes])
+    assert table["precision"].nunique() == 2
 
 
 def test_linears_of_one_kind_share_a_row(reference):

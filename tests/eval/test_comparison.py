@@ -133,6 +133,14 @@ def test_identical_pixels_at_another_precision_warn(reference, make_set):
     with pytest.warns(UserWarning, match="INT8 gave the very pixels of BF16 in 4 of 4 pairs"):
         found = compare(reference, make_set("INT8"))
     assert found.table()["identical"].all()
+    assert found.flag.startswith("identical to the reference")
+
+
+def test_a_quantized_folder_of_its_own_is_compared_with_a_warning(reference, make_set):
+    stored = {"model": ModelRef("/somewhere/quantized"), "stored": "W4A16"}
+    with pytest.warns(UserWarning, match="/somewhere/quantized is W4A16 as it lies"):
+        found = compare(reference, make_set(launch=stored, noise=0.02))
+    assert found.flag == ""
 
 
 def test_a_set_against_itself_warns(reference):

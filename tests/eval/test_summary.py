@@ -2,7 +2,8 @@ import pytest
 
 from workbench.errors import ComparisonRefused
 from workbench.eval import compare, summary
-from workbench.eval.summary import fidelity_order
+from workbench.eval.comparison import IDENTICAL
+from workbench.eval.summary import EXCLUDED, fidelity_order
 from workbench.records import Trajectory
 
 
@@ -38,6 +39,7 @@ def test_bytes_are_counted_by_component(table):
     assert row.weight_bytes == 3 * 2**20
     assert row.peak_memory_bytes == 103 * 2**20
     assert row.coverage == 0.5
+    assert row.flops_coverage == 0.75  # 2 x 3 rows of 2 x 3 + 2 x 1
 
 
 def test_fidelity_is_a_median_with_its_range(table):
@@ -89,6 +91,30 @@ def test_a_candidate_that_cannot_be_compared_is_refused(reference, make_set):
     floor = compare(reference, make_set(repeat=1))
     with pytest.raises(ComparisonRefused, match="max_num_seqs"):
         summary(reference, [make_set("FP8", launch={"max_num_seqs": 2})], floor=floor)
+
+
+def test_identical_pixels_at_another_precision_are_flagged(reference, make_set):
+    floor = compare(reference, make_set(repeat=1))
+    with pytest.warns(UserWarning, match="gave the very pixels"):
+        found = summary(
+            reference, [make_set("INT8"), make_set("FP8", noise=0.02)], floor=floor
+        ).set_index("precision")
+    assert found["identical"].tolist()[1:] == [4, 4, 0]
+    assert found["flag"].to_dict() == {"BF16": "", "BF16 repeat": "", "INT8": IDENTICAL, "FP8": ""}
+
+
+def test_d9_a_set_that_does_not_run_what_was_asked_is_marked_and_has_no_figures(
+    reference, make_set
+):
+    floor = compare(reference, make_set(repeat=1))
+    fake = make_set("FP8", audit={"verdict": "not applied"})
+    found = summary(reference, [fake, make_set("INT8", noise=0.01)], floor=floor)
+    row = found.set_index("precision").loc["FP8"]
+    assert (row.verdict, row.flag) == ("not applied", EXCLUDED)
+    assert row.drop(["verdict", "flag"]).isna().all()
+    assert (
+        found.attrs["speed_note"] == "Speed is not meaningful here: this ran on a CPU. Fidelity is."
+    )
 
 
 def test_comparisons_at_hand_are_used_as_they_are(reference, make_set):

@@ -1,4 +1,4 @@
-"""Everything that is refused before AutoRound is even imported."""
+"""Which linears a recipe means, and what is refused before a quantizer is even imported."""
 
 import json
 import shutil
@@ -15,6 +15,15 @@ from workbench.zoo.weights import tensors
 
 def recipe(**changes: Any) -> QuantRecipe:
     return QuantRecipe(**{"method": "auto-round", "scheme": "W4A16", **changes})
+
+
+def mixed(*rules: tuple[str, str], **changes: Any) -> QuantRecipe:
+    return recipe(scheme="MIXED", layer_schemes=rules, **changes)
+
+
+def fp8(**changes: Any) -> QuantRecipe:
+    scheme = {"method": "modelopt", "scheme": "FP8_PER_CHANNEL_PER_TOKEN"}
+    return QuantRecipe(**{**scheme, **changes})
 
 
 def edited(source: Path, target: Path, file: str, **changes: Any) -> Path:
@@ -73,8 +82,10 @@ def test_part_of_a_fused_projection_cannot_be_kept(tiny_qwen: Path, tiny_wan: Pa
 
 
 def test_nothing_left_is_refused(tiny_flux: Path) -> None:
-    with pytest.raises(SpecError, match="nothing is left"):
-        make_plan(tiny_flux, recipe(ignore=("blocks",)))
+    with pytest.raises(SpecError, match=r"nothing is left.*ignore=\['\*blocks'\]"):
+        make_plan(tiny_flux, recipe(ignore=("*blocks",)))
+    with pytest.raises(SpecError, match=r"nothing is left.*layer_schemes="):
+        make_plan(tiny_flux, mixed(("*blocks", "BF16")))
 
 
 def test_a_group_that_does_not_divide_the_inputs(tmp_path: Path, tiny_wan: Path) -> None:
@@ -133,3 +144,108 @@ def test_the_source_itself_is_not_touched(tiny_qwen: Path) -> None:
     make_plan(tiny_qwen, recipe())
     assert {f: f.stat().st_mtime_ns for f in tiny_qwen.rglob("*")} == before
     assert tensors(tiny_qwen / "transformer")
+
+
+def test_a_misspelt_pattern_is_told_its_likes(tiny_qwen: Path) -> None:
+    with pytest.raises(SpecError, match=r"did you mean '?txt_mlp"):
+        make_plan(tiny_qwen, recipe(ignore=("txt_mpl",)))
+    with pytest.raises(SpecError, match=r"layer_schemes='img_mpl' matches no linear"):
+        make_plan(tiny_qwen, mixed(("img_mpl", "W8A16")))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("attn1",),
+        ("attn1.to_q", "attn1.to_k", "attn1.to_v", "attn1.to_out.0"),
+        ("attn1.to_qkv", "attn1.to_out"),
+        ("qkv_proj", "blocks.*.attn1.to_out.0"),
+    ],
+)
+def test_file_fused_and_runtime_names_give_the_same_plan(
+    tiny_wan: Path, names: tuple[str, ...]
+) -> None:
+    plan = make_plan(tiny_wan, recipe(ignore=names))
+    assert sorted(plan.kept["transformer"]) == [
+        f"blocks.0.attn1.{part}" for part in ("to_k", "to_out.0", "to_q", "to_v")
+    ]
+    assert plan.kept["transformer"] == plan.kept["transformer_2"]
+
+
+def test_a_rule_may_hold_for_one_expert(tiny_wan: Path) -> None:
+    plan = make_plan(tiny_wan, recipe(ignore=("transformer_2.blocks.0.ffn",)))
+    assert plan.kept["transformer"] == {}
+    assert set(plan.kept["transformer_2"]) == {"blocks.0.ffn.net.0.proj", "blocks.0.ffn.net.2"}
+    with pytest.raises(SpecError, match="matches no linear of the transformer or transformer_2"):
+        make_plan(tiny_wan, recipe(ignore=("transformer_3.blocks",)))
+
+
+def test_of_rules_the_last_match_wins_and_ignore_goes_first(tiny_qwen: Path) -> None:
+    rules = (("img_mlp", "W8A16"), ("transformer_blocks.1", "BF16"), ("img_mlp.net.2", "W8A16"))
+    plan = make_plan(tiny_qwen, mixed(*rules, ignore=("txt_mlp",)))
+    layers, kept = plan.layers["transformer"], plan.kept["transformer"]
+    assert layers["transformer_blocks.0.img_mlp.net.0.proj"] == "W8A16"
+    assert layers["transformer_blocks.0.attn.to_q"] == "W4A16"
+    assert layers["transformer_blocks.1.img_mlp.net.2"] == "W8A16"
+    assert kept["transformer_blocks.1.attn.to_q"] == "the recipe keeps it"
+    assert kept["transformer_blocks.0.txt_mlp.net.2"] == "the recipe keeps it"
+    same = make_plan(tiny_qwen, mixed(("*", "W8A16"), ("attn", "BF16")))
+    assert set(same.kept["transformer"]) == set(
+        make_plan(tiny_qwen, recipe(ignore=("attn",))).kept["transformer"]
+    )
+
+
+def test_a_fused_layer_may_not_mix_schemes(tiny_qwen: Path) -> None:
+    with pytest.raises(SpecError, match=r"to_k W4A16, to_v W8A16.*into one to_qkv"):
+        make_plan(tiny_qwen, mixed(("attn.to_v", "W8A16")))
+    plan = make_plan(tiny_qwen, mixed(("to_qkv", "W8A16")))
+    assert {plan.layers["transformer"][f"transformer_blocks.0.attn.to_{x}"] for x in "qkv"} == {
+        "W8A16"
+    }
+
+
+def test_a_scheme_that_would_not_run_is_refused(tiny_qwen: Path, tiny_flux: Path) -> None:
+    with pytest.raises(SpecError, match=r"'img_mod' asks for W8A16 where vLLM-Omni runs 16 bit"):
+        make_plan(tiny_qwen, mixed(("img_mod", "W8A16")))
+    make_plan(tiny_qwen, recipe(ignore=("img_mod",)))
+    with pytest.raises(SpecError, match="dual-stream blocks"):
+        make_plan(
+            tiny_flux,
+            QuantRecipe(
+                method="modelopt",
+                scheme="MIXED",
+                layer_schemes=(("ff_context", "FP8"),),
+                calibration=Calibration(prompts=("a dog",)),
+            ),
+        )
+
+
+def test_all_linears_are_stored_where_the_engine_widens_them(
+    tiny_flux: Path, tiny_wan: Path
+) -> None:
+    plan = make_plan(tiny_flux, fp8(all_linears=True))
+    assert {"proj_out", "x_embedder", "transformer_blocks.0.norm1.linear"} <= set(
+        plan.layers["transformer"]
+    )
+    assert plan.kept["transformer"] == {}
+    make_plan(tiny_flux, fp8(all_linears=True, ignore=("transformer_blocks.0.attn.to_v",)))
+    plan = make_plan(tiny_wan, fp8(all_linears=True))
+    assert "condition_embedder.time_proj" in plan.layers["transformer"]
+    assert "condition_embedder.time_proj" not in plan.layers["transformer_2"]
+    assert "in the transformer alone" in plan.kept["transformer_2"]["proj_out"]
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "why"),
+    [
+        ("ZImagePipeline", "z-image cannot be quantized .* full size .* serve it online"),
+        ("OvisImagePipeline", "ovis-image .* runs 16 bit; serve it in BF16"),
+        ("Flux2Pipeline", "flux2 .* Mistral text encoder"),
+    ],
+)
+def test_what_is_not_written_is_said_with_the_reason(
+    tmp_path: Path, pipeline: str, why: str
+) -> None:
+    (tmp_path / "model_index.json").write_text(json.dumps({"_class_name": pipeline}))
+    with pytest.raises(SpecError, match=why):
+        make_plan(tmp_path, recipe())

@@ -1,15 +1,20 @@
 """Requests that cannot work are refused by name, before anything loads."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from workbench.errors import NotSupportedHere, SpecError
 from workbench.recipes import QuantRecipe
-from workbench.serve import guards
+from workbench.serve import checkpoint_guards, guards
+from workbench.serve.checkpoint_guards import check_checkpoint
+from workbench.serve.expected import Expected
 from workbench.serve.guards import check_launch, check_sampling
 from workbench.specs import LaunchSpec, ModelRef, Parallelism, Sampling
 from workbench.zoo.families import family_of
+from workbench.zoo.inventory import StoredLinear
+from workbench.zoo.weights import TensorFacts
 
 MODEL = ModelRef("embedded:qwen-image")
 H200 = {"name": "NVIDIA H200", "compute_capability": [9, 0]}
@@ -65,15 +70,68 @@ def test_on_gpu(
         check_launch(LaunchSpec(model=MODEL, **options), family_of(tiny_qwen), tiny_qwen)
 
 
-def test_groups_must_fit_the_shard(tiny_qwen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guards, "gpus", list)
-    monkeypatch.setattr(guards, "MOST_CPU_WORKERS", 4)
-    recipe = QuantRecipe(method="auto-round", scheme="W4A16")
-    spec = LaunchSpec(model=MODEL, recipe=recipe, parallelism=Parallelism(tensor_parallel_size=2))
-    check_launch(spec, family_of(tiny_qwen), tiny_qwen)  # 256 channels, 128 a rank
-    facts = {"num_attention_heads": 2, "attention_head_dim": 96}
-    with pytest.raises(SpecError, match="group_size=128 does not divide the 96"):
-        guards._check_groups(spec, "transformer", facts)
+@pytest.fixture
+def headers_only(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Stand-ins for the files of a checkpoint: (name, scheme, shape, group) of each linear."""
+
+    def use(*linears: tuple[str, str, tuple[int, int], int]) -> None:
+        def facts(shape: tuple[int, ...]) -> TensorFacts:
+            return TensorFacts(file=Path("f"), dtype="I32", shape=shape)
+
+        members = [
+            StoredLinear(
+                name=name,
+                scheme=scheme,
+                shape=shape,
+                tensors={"qweight": facts(shape), "scales": facts((shape[1] // group, shape[0]))},
+            )
+            for name, scheme, shape, group in linears
+        ]
+        expected = {
+            f"transformer.{one.name}": Expected(scheme=one.scheme, members=(one,))
+            for one in members
+        }
+        monkeypatch.setattr(checkpoint_guards, "expectations", lambda *_: expected)
+
+    return use
+
+
+def test_groups_must_fit_the_shard(tiny_qwen: Path, headers_only: Callable[..., None]) -> None:
+    block = "transformer_blocks.0."
+    headers_only(
+        (f"{block}attn.to_q", "W4A16", (512, 384), 128),  # outputs are split: 256 a rank
+        (f"{block}attn.to_out.0", "W4A16", (384, 512), 128),  # inputs are split: 256 a rank
+    )
+    arguments = {"family": family_of(tiny_qwen), "folder": tiny_qwen, "devices": []}
+    check_checkpoint(_stored(2), **arguments)
+    with pytest.raises(SpecError, match=r"to_out\.0 in W4A16 has 512 input channels.* at 1, 2, 4:"):
+        check_checkpoint(_stored(8), **arguments)
+    check_checkpoint(LaunchSpec(model=MODEL), **arguments)  # 16 bit: nothing to cut
+
+
+@pytest.mark.parametrize(
+    ("scheme", "device", "refused"),
+    [("FP8", A100, True), ("FP8", H200, False), ("NVFP4", A100, False), ("W4A16", A100, False)],
+)
+def test_a_scheme_needs_a_gpu_with_a_kernel_for_it(
+    tiny_qwen: Path,
+    headers_only: Callable[..., None],
+    scheme: str,
+    device: dict[str, object],
+    refused: bool,
+) -> None:
+    headers_only(("transformer_blocks.0.attn.to_q", scheme, (256, 256), 128))
+    arguments = {"family": family_of(tiny_qwen), "folder": tiny_qwen, "devices": [device]}
+    if not refused:
+        check_checkpoint(_stored(1), **arguments)
+        return
+    with pytest.raises(NotSupportedHere, match=r"needs compute capability 8\.9, and NVIDIA A100"):
+        check_checkpoint(_stored(1), **arguments)
+
+
+def _stored(size: int) -> LaunchSpec:
+    layout = Parallelism(tensor_parallel_size=size)
+    return LaunchSpec(model=MODEL, stored="some", parallelism=layout)
 
 
 def test_step_execution_is_for_pipelines_that_step(tiny_flux: Path) -> None:

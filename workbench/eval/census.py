@@ -6,18 +6,24 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from workbench.eval.labels import label
+from workbench.eval.labels import labels
 from workbench.eval.units import MIB
 from workbench.records import GenerationSet
 
-KEYS = ["quantized", "kernel", "weight_dtype", "reason"]
+KEYS = ["scheme", "quantized", "kernel", "kind"]
+KEYS += ["file_dtype", "weight_dtype", "activations", "reason"]
 COLUMNS = [
     "precision",
+    "scheme",
     "quantized",
     "number",
     "weights_mib",
+    "file_dtype",
     "weight_dtype",
+    "activations",
     "kernel",
+    "kind",
+    "weight_error",
     "reason",
     "layers",
 ]
@@ -27,23 +33,30 @@ def census(sets: Iterable[GenerationSet]) -> pd.DataFrame:
     """Which kernel multiplies which linears at each precision, and what stayed in 16 bit and why.
 
     Returns:
-        One row a precision and kind of linear: precision, quantized, number, weights_mib,
-        weight_dtype, kernel, reason (why it stayed in 16 bit), layers (names, ``*`` for a number,
-        what follows the number of a block in braces).
+        One row a precision and kind of linear: precision, scheme (that it should run in),
+        quantized, number, weights_mib, file_dtype and weight_dtype (stored and loaded),
+        activations (what happens to its inputs), kernel, kind (native, weight-only, emulated,
+        reference), weight_error (largest of those read back, against the source; missing where
+        none was), reason (why it stayed in 16 bit), layers (names, ``*`` for a number, what follows
+        the number of a block in braces).
     """
-    return pd.concat([_grouped(one) for one in sets], ignore_index=True)
+    every = list(sets)
+    tables = [_grouped(one, name) for one, name in zip(every, labels(every), strict=True)]
+    return pd.concat(tables, ignore_index=True)
 
 
-def _grouped(one: GenerationSet) -> pd.DataFrame:
+def _grouped(one: GenerationSet, name: str) -> pd.DataFrame:
     table = one.audit.table()
+    table["weight_error"] = table["weight_error"].astype(float)
     table["layers"] = table["name"].str.replace(r"\.\d+(?=\.)", ".*", regex=True)
     table["kernel"] += table["reference_kernel"].map({True: " (reference kernel)", False: ""})
     grouped = table.groupby(KEYS, sort=False, as_index=False).agg(
         number=("name", "size"),
         weights_mib=("weight_bytes", lambda sizes: sizes.sum() / MIB),
+        weight_error=("weight_error", "max"),
         layers=("layers", _braced),
     )
-    return grouped.assign(precision=label(one))[COLUMNS]
+    return grouped.assign(precision=name)[COLUMNS]
 
 
 def _braced(names: Iterable[str]) -> str:

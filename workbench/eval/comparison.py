@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from workbench.eval.media import Html
 
 METRICS = ("psnr_db", "ssim", "relative_l2")
+IDENTICAL = "identical to the reference: precision not applied?"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,6 +37,13 @@ class Comparison:
     """(reference, candidate) of each row of :meth:`table`."""
     _table: pd.DataFrame = field(repr=False)
     _steps: pd.DataFrame = field(repr=False)
+
+    @property
+    def flag(self) -> str:
+        """What makes the candidate suspect: pixels equal to those of another precision; or ""."""
+        if self._table["identical"].any() and _other_precision(self.reference, self.candidate):
+            return IDENTICAL
+        return ""
 
     def table(self) -> pd.DataFrame:
         """One row a pair, worst PSNR first.
@@ -179,6 +187,11 @@ def _named(precision: str, reference: Generation, steps: pd.DataFrame) -> pd.Dat
     return steps.assign(**names)[[*names, *steps.columns]]
 
 
+def _other_precision(reference: GenerationSet, candidate: GenerationSet) -> bool:
+    a, b = reference.spec.launch, candidate.spec.launch
+    return (a.recipe, a.stored, a.quantization) != (b.recipe, b.stored, b.quantization)
+
+
 def _warn_of_identical(
     reference: GenerationSet, candidate: GenerationSet, identical: pd.Series
 ) -> None:
@@ -188,7 +201,7 @@ def _warn_of_identical(
             "for the noise floor generate it again with repeat=1",
             stacklevel=3,
         )
-    elif identical.any() and reference.precision != candidate.precision:
+    elif identical.any() and _other_precision(reference, candidate):
         warnings.warn(
             f"{candidate.precision} gave the very pixels of {reference.precision} in "
             f"{identical.sum()} of {len(identical)} pairs; "

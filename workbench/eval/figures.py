@@ -1,4 +1,4 @@
-"""Data frame in, plotly figure out. The only importer of plotly."""
+"""Data frame in, plotly figure out."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ COLOURS = {
     "FP8": PALETTE[0],
     "INT8": PALETTE[4],
     "W4A16": PALETTE[1],
+    "FP8_PER_CHANNEL_PER_TOKEN": PALETTE[0],
+    "W8A16": PALETTE[4],
     "NVFP4": PALETTE[2],
     "MXFP8": PALETTE[5],
     "MXFP4": PALETTE[3],
@@ -53,7 +55,7 @@ def memory_bars(summary: pd.DataFrame) -> go.Figure:
         texttemplate="%{y:.4~g}",
         hovertemplate=f"%{{x}}: %{{y:.1f}} {unit}<extra></extra>",
     )
-    return _styled(
+    return styled(
         go.Figure(bars),
         "Peak memory by precision",
         "lower is better",
@@ -84,7 +86,7 @@ def latency_bars(summary: pd.DataFrame) -> go.Figure:
         "%{customdata[2]}<extra></extra>",
     )
     note = summary.attrs.get("speed_note") or "lower is better; whiskers from fastest to slowest"
-    return _styled(
+    return styled(
         go.Figure(bars), "Time a picture by precision", note, x="precision", y="latency, s"
     )
 
@@ -104,7 +106,7 @@ def divergence_by_step(steps: pd.DataFrame, *, floor: pd.DataFrame | None = None
     pairs = steps.groupby(["prompt", "seed"]).ngroups
     figure.update_yaxes(type="log", exponentformat="power")
     figure.update_xaxes(tick0=0, dtick=max(1, round(steps["step"].max() / 10)))
-    return _styled(
+    return styled(
         figure,
         "Distance from the reference by denoising step",
         f"median and range over {pairs} pair{'s' * (pairs != 1)}; {note}",
@@ -201,7 +203,8 @@ def _safe(value: Any) -> Any:
     return escape(value) if isinstance(value, str) else value
 
 
-def _styled(figure: go.Figure, title: str, note: str, *, x: str, y: str) -> go.Figure:
+def styled(figure: go.Figure, title: str, note: str, *, x: str, y: str) -> go.Figure:
+    """The house style: title with a note below it, titles of both axes."""
     return figure.update_layout(
         template="plotly_white",
         title={"text": title, "subtitle": {"text": note}},

@@ -25,6 +25,9 @@ def refuse_unlike(reference: GenerationSet, candidate: GenerationSet) -> None:
                 "look at .audit.kept, then generate it again at a precision that this machine runs"
             )
     a, b = _must_match(reference), _must_match(candidate)
+    if reference.spec.launch.stored is not None or candidate.spec.launch.stored is not None:
+        _warn_of_another_folder(reference, candidate)
+        a["model"] = b["model"] = None  # equal noise and timesteps are asked for in any case
     differing = [f"{name} is {a[name]!r} against {b[name]!r}" for name in a if a[name] != b[name]]
     if differing:
         raise ComparisonRefused(
@@ -84,6 +87,19 @@ def refuse_foreign_floor(
                 "own repeat: "
                 "floor=compare(reference, generate(..., repeat=1))"
             )
+
+
+def _warn_of_another_folder(reference: GenerationSet, candidate: GenerationSet) -> None:
+    """A folder that was quantized elsewhere is a model of its own: say so, and go on."""
+    for one, other in ((reference, candidate), (candidate, reference)):
+        launch, model = one.spec.launch, other.spec.launch.model
+        if launch.stored is not None and launch.model != model:
+            warnings.warn(
+                f"{launch.model.source} is {launch.stored} as it lies; that it was made from "
+                f"{model.source} is not recorded here",
+                stacklevel=4,
+            )
+            return
 
 
 def _must_match(one: GenerationSet) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from workbench.eval.comparison import Comparison, compare
-from workbench.eval.labels import label
+from workbench.eval.labels import label, labels
 from workbench.records import GenerationSet
 
 COLUMNS = (
@@ -17,6 +17,7 @@ COLUMNS = (
     "verdict",
     "kernel",
     "coverage",
+    "flops_coverage",
     "latency_s",
     "latency_s_min",
     "latency_s_max",
@@ -32,7 +33,9 @@ COLUMNS = (
     "n",
     "identical",
     "against_floor",
+    "flag",
 )
+EXCLUDED = "not applied: excluded"
 
 
 def summary(
@@ -42,14 +45,15 @@ def summary(
 
     Args:
         reference: the set that all others are measured against.
-        candidates: sets, or comparisons of them against ``reference`` that are at hand already.
+        candidates: sets, or comparisons of them against ``reference`` that are at hand already. A
+            set whose audit says ``not applied`` keeps its row and has no figures.
         floor: ``compare(reference, repeat)``.
 
     Returns:
         One column each, bytes and seconds throughout:
 
-        - precision; verdict of the audit; kernel (class names); coverage (share of the linear
-          parameters that run quantized, 0 to 1);
+        - precision; verdict of the audit; kernel (class names); coverage and flops_coverage (share
+          of the linear parameters, and of their multiplications, that run quantized, 0 to 1);
         - latency_s (median; the first picture is left out as warm-up unless it is the only one),
           latency_s_min, latency_s_max; speed_ratio (the reference's latency over this one's);
         - peak_memory_bytes (highest, the first picture left out likewise); weight_bytes (loaded, on
@@ -57,7 +61,8 @@ def summary(
         - psnr_db (median of the finite values, infinite when all pairs are identical),
           psnr_db_min, psnr_db_max; ssim (median); n; identical;
         - against_floor: ``identical``, ``inside the floor`` (median relative L2 of the final
-          latents at most the floor's largest), ``above``, or ``not finite``.
+          latents at most the floor's largest), ``above``, or ``not finite``;
+        - flag: :attr:`Comparison.flag`, or ``not applied: excluded``.
 
         ``attrs["speed_note"]`` says when times mean nothing.
 
@@ -65,20 +70,23 @@ def summary(
         ComparisonRefused: a candidate that :func:`compare` refuses.
     """
     compared = [
-        one if isinstance(one, Comparison) else compare(reference, one, floor=floor)
+        one
+        if isinstance(one, Comparison) or _not_applied(one)
+        else compare(reference, one, floor=floor)
         for one in candidates
     ]
     baseline = _latency(reference)["latency_s"]
-    rows = [{**_cost(reference, baseline), "against_floor": "reference"}]
-    rows += [
-        {**_cost(one.candidate, baseline), **_fidelity(one, floor)} for one in (floor, *compared)
-    ]
+    rows = [{**_cost(reference, baseline), "against_floor": "reference", "flag": ""}]
+    rows += [_row(one, baseline, floor) for one in (floor, *compared)]
+    sets = [reference, *map(_candidate, (floor, *compared))]
     table = (
         pd.DataFrame(rows)
+        .assign(precision=labels(sets))
         .reindex(columns=list(COLUMNS))
         .astype({"n": "Int64", "identical": "Int64"})
     )
-    table.attrs["speed_note"] = _speed_note([reference, *(one.candidate for one in compared)])
+    run = [_candidate(one) for one in compared if isinstance(one, Comparison)]
+    table.attrs["speed_note"] = _speed_note([reference, *run])
     return table
 
 
@@ -93,12 +101,31 @@ def fidelity_order(comparisons: Iterable[Comparison]) -> pd.DataFrame:
     beaten = [_wins(a, b) for a, b in pairwise(ranked)] + ["–"]
     return pd.DataFrame(
         {
-            "precision": [label(one.candidate) for one in ranked],
+            "precision": labels(one.candidate for one in ranked),
             "psnr_db": [_median_psnr(one) for one in ranked],
             "n": [len(one.pairs) for one in ranked],
             "closer_than_next": beaten[: len(ranked)],
         }
     )
+
+
+def _not_applied(one: GenerationSet | Comparison) -> bool:
+    return isinstance(one, GenerationSet) and one.audit.verdict == "not applied"
+
+
+def _candidate(one: GenerationSet | Comparison) -> GenerationSet:
+    return one.candidate if isinstance(one, Comparison) else one
+
+
+def _row(one: GenerationSet | Comparison, baseline: float, floor: Comparison) -> dict[str, Any]:
+    """A candidate's figures; of a set that does not run what was asked for, none."""
+    if isinstance(one, GenerationSet):
+        return {"verdict": one.audit.verdict, "flag": EXCLUDED}
+    return {
+        **_cost(one.candidate, baseline),
+        **_fidelity(one, floor),
+        "flag": one.flag,
+    }
 
 
 def _wins(a: Comparison, b: Comparison) -> str:
@@ -119,11 +146,11 @@ def _latency(one: GenerationSet) -> dict[str, float]:
 def _cost(one: GenerationSet, baseline_s: float) -> dict[str, Any]:
     times, disk = _latency(one), one.checkpoint_bytes
     return {
-        "precision": label(one),
         "verdict": one.audit.verdict,
         "kernel": ", ".join(one.audit.kernels)
         + (" (reference kernel)" if one.audit.reference_kernels else ""),
         "coverage": one.audit.coverage,
+        "flops_coverage": one.audit.flops_coverage,
         **times,
         "speed_ratio": baseline_s / times["latency_s"],
         "peak_memory_bytes": max(item.peak_memory_bytes for item in one.items[1:] or one.items),

@@ -14,12 +14,11 @@ from typing import Any
 
 from workbench import store, zoo
 from workbench.errors import QuantizationFailed
-from workbench.quant.checks import tensor_parallel_sizes
 from workbench.quant.plan import Plan, make_plan
+from workbench.quant.ranks import sizes_of
 from workbench.recipes import QuantRecipe
 from workbench.records import Checkpoint, LayerError
 from workbench.specs import ModelRef, QuantizeSpec
-from workbench.zoo.inventory import linears
 from workbench.zoo.models import INDEX
 from workbench.zoo.weights import weight_bytes, weight_files
 
@@ -108,23 +107,17 @@ def _make(source: Path, done: Path, raw: Path, spec: QuantizeSpec, plan: Plan) -
     errors: list[LayerError] = []
     for component, layers in plan.layers.items():
         _take(raw / component, source / component, done / component)
-        check_layers(done / component, layers)
-        errors += layer_errors(source / component, done / component, layers)
+        check_layers(done / component, layers, plan.preset)
+        errors += layer_errors(source / component, done / component, layers, plan.preset)
+    for table in raw.glob("*.json"):  # what the quantizer measured on the way
+        table.replace(done / table.name)
     shutil.rmtree(raw)
     _copy_others(source, done, set(plan.layers))
     return {
         "layers": [asdict(error) for error in errors],
         "kept": plan.kept,
-        "tensor_parallel_sizes": _rank_counts(source, plan, spec.recipe),
+        "tensor_parallel_sizes": sizes_of(source, plan.layers, plan.preset, spec.recipe),
     }
-
-
-def _rank_counts(source: Path, plan: Plan, recipe: QuantRecipe) -> list[int]:
-    counts = (
-        tensor_parallel_sizes(layers, linears(source / component), plan.preset, recipe)
-        for component, layers in plan.layers.items()
-    )
-    return sorted(set.intersection(*map(set, counts)))
 
 
 def _take(raw: Path, source: Path, done: Path) -> None:

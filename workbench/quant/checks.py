@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from workbench.errors import SpecError
+from workbench.quant.ranks import inputs_unit, outputs_unit, run_quantized
 from workbench.recipes import KEEP, QuantRecipe
-from workbench.schemes import INTEGER, MIXED, SCHEMES
+from workbench.schemes import INTEGER
 from workbench.zoo.inventory import StoredLinear
-from workbench.zoo.names import fused_group, matches, siblings
-from workbench.zoo.presets import Preset
+from workbench.zoo.names import fused_group, matches, nearest, siblings
+from workbench.zoo.presets import Preset, inside_blocks, kept_reason
 
-_OUTPUTS = {"W4A16": 32, "W8A16": 32, "NVFP4": 16, "MXFP4": 16}
-"""Multiples that outputs must be: int32 words, and the tiles of vLLM's kernels."""
-_FP8_TILE = 16  # both sides, for the tensor cores
-_SIZES = (1, 2, 4, 8)
+Stored = Mapping[str, StoredLinear]
 
 
 def recipe_fits(recipe: QuantRecipe, preset: Preset, components: tuple[str, ...]) -> None:
@@ -23,10 +21,11 @@ def recipe_fits(recipe: QuantRecipe, preset: Preset, components: tuple[str, ...]
     Raises:
         SpecError: an asymmetric scheme, a family that is not quantized offline, too few steps.
     """
-    if preset.ignored or not preset.offline:
+    if not preset.offline:
         raise SpecError(
-            f"{preset.family} cannot be quantized into a checkpoint here"
-            + (f": {preset.ignored}" if preset.ignored else "; serve it online, or in BF16")
+            f"{preset.family} cannot be quantized into a checkpoint here: "
+            f"{preset.ignored or preset.not_offline}; "
+            + ("serve it in BF16" if preset.ignored else "serve it online, or in BF16")
         )
     if not recipe.symmetric:
         raise SpecError(
@@ -41,22 +40,27 @@ def recipe_fits(recipe: QuantRecipe, preset: Preset, components: tuple[str, ...]
         )
 
 
-def patterns_match(
-    recipe: QuantRecipe, preset: Preset, stored: Mapping[str, StoredLinear], component: str
-) -> None:
-    """Refuse a rule that means no linear.
+def rules_match(recipe: QuantRecipe, preset: Preset, stored: Mapping[str, Stored]) -> None:
+    """Refuse a rule that means no linear, and a scheme for linears that the engine never runs so.
+
+    Args:
+        recipe: Has the rules.
+        preset: The family's.
+        stored: Component -> its linears.
 
     Raises:
-        SpecError: names the pattern and some linears that there are.
+        SpecError: names the rule, and linears that there are.
     """
-    rules = [("ignore", pattern) for pattern in recipe.ignore]
-    rules += [("layer_schemes", pattern) for pattern, _ in recipe.layer_schemes]
-    for field, pattern in rules:
-        if not any(matches(preset, pattern, name) for name in stored):
-            inside = [n for n in stored if n.startswith(tuple(f"{b}." for b in preset.blocks))]
+    for pattern in recipe.ignore:
+        _meant(f"ignore={pattern!r}", pattern, preset, stored)
+    for pattern, scheme in recipe.layer_schemes:
+        rule = f"layer_schemes={pattern!r}"
+        names = _meant(rule, pattern, preset, stored)
+        reasons = [kept_reason(preset, name, recipe.method) for name in names]
+        if scheme != KEEP and all(reasons) and not recipe.all_linears:
             raise SpecError(
-                f"{field}={pattern!r} matches no linear of the {component}; "
-                f"its blocks have {', '.join(_examples(inside))}"
+                f"{rule} asks for {scheme} where vLLM-Omni runs 16 bit under {recipe.method} "
+                f"({names[0]}: {reasons[0]}); drop the rule"
             )
 
 
@@ -66,44 +70,45 @@ def something_is_left(recipe: QuantRecipe, layers: Mapping[str, str], component:
     Raises:
         SpecError: nothing is quantized.
     """
-    if not layers:
-        raise SpecError(
-            f"nothing is left to quantize in the {component}: ignore={list(recipe.ignore)} keeps "
-            "every linear of its blocks; ignore less"
-        )
+    if layers:
+        return
+    rules = [f"ignore={list(recipe.ignore)}"] if recipe.ignore else []
+    rules += [f"layer_schemes={dict(recipe.layer_schemes)}"] if recipe.layer_schemes else []
+    raise SpecError(
+        f"nothing is left to quantize in the {component}: {' with '.join(rules) or 'the engine'} "
+        "keeps every linear of its blocks; ignore less"
+    )
 
 
 def shapes_fit(
-    layers: Mapping[str, str],
-    stored: Mapping[str, StoredLinear],
-    recipe: QuantRecipe,
-    component: str,
+    layers: Mapping[str, str], stored: Stored, preset: Preset, recipe: QuantRecipe, component: str
 ) -> None:
-    """Refuse blocks and tiles that do not divide a linear.
+    """Refuse blocks and tiles that do not divide a linear that the engine runs as stored.
 
     Raises:
         SpecError: names the linear, its shape, and what would fit.
     """
-    for name, scheme in layers.items():
+    for name, scheme in run_quantized(preset, layers, recipe.method).items():
         outputs, inputs = stored[name].shape
-        block, tile = _block(recipe, scheme), _OUTPUTS.get(scheme, _FP8_TILE)
-        if scheme in INTEGER and (inputs % block or outputs % tile):
+        block, tile = inputs_unit(recipe, scheme), outputs_unit(scheme)
+        if inputs % block == 0 and outputs % tile == 0:
+            continue
+        shape = f"{component}.{name}, which has {inputs} inputs and {outputs} outputs"
+        rescue = f"ignore={[*siblings(preset, name)]} keeps it in 16 bit"
+        if scheme in INTEGER:
             raise SpecError(
-                f"group_size={block} does not fit {component}.{name}, which has "
-                f"{inputs} inputs and {outputs} outputs: inputs must be a multiple of group_size "
-                f"and outputs of {tile}; take a smaller group_size of {_fitting(inputs)}, "
-                f"or ignore={[name]}"
+                f"group_size={block} does not fit {shape}: inputs must be a multiple of group_size "
+                f"and outputs of {tile}; take a smaller group_size of {_fitting(inputs)}, or "
+                f"{rescue}"
             )
-        if inputs % (block or _FP8_TILE) or outputs % tile:
-            raise SpecError(
-                f"{scheme} does not fit {component}.{name}, which has {inputs} inputs and "
-                f"{outputs} outputs: inputs must be a multiple of {block or _FP8_TILE} and outputs "
-                f"of {tile}; ignore={[name]} keeps it in 16 bit"
-            )
+        raise SpecError(
+            f"{scheme} does not fit {shape}: inputs must be a multiple of {block} and outputs "
+            f"of {tile}; {rescue}"
+        )
 
 
 def fused_agree(
-    preset: Preset, stored: Mapping[str, StoredLinear], layers: Mapping[str, str]
+    preset: Preset, stored: Stored, layers: Mapping[str, str], recipe: QuantRecipe
 ) -> None:
     """Refuse more than one scheme within a layer that the engine loads as one.
 
@@ -112,7 +117,7 @@ def fused_agree(
     """
     for name in stored:
         group = fused_group(preset, name)
-        if group is None:
+        if group is None or kept_reason(preset, name, recipe.method) is not None:
             continue
         members = {one: layers.get(one, KEEP) for one in siblings(preset, name) if one in stored}
         if len(set(members.values())) > 1:
@@ -124,70 +129,32 @@ def fused_agree(
             )
 
 
-def ranks_fit(
-    layers: Mapping[str, str],
-    stored: Mapping[str, StoredLinear],
-    preset: Preset,
-    recipe: QuantRecipe,
-    size: int,
-) -> None:
-    """Refuse a tensor-parallel size whose ranks would cut a block of scales.
-
-    Raises:
-        SpecError: names the linear, and the sizes that would do.
-    """
-    for name, scheme in layers.items():
-        problem = _cut(name, stored[name], preset, _block(recipe, scheme), size)
-        if problem:
-            sizes = tensor_parallel_sizes(layers, stored, preset, recipe)
-            raise SpecError(
-                f"tensor_parallel_size={size}: {name} in {scheme} {problem}; this checkpoint would "
-                f"run at {', '.join(map(str, sizes))}; choose one of these or a smaller group_size"
-            )
-
-
-def tensor_parallel_sizes(
-    layers: Mapping[str, str],
-    stored: Mapping[str, StoredLinear],
-    preset: Preset,
-    recipe: QuantRecipe,
-) -> tuple[int, ...]:
-    """Of 1, 2, 4 and 8 ranks, those at which every quantized linear keeps its blocks whole."""
-    return tuple(
-        size
-        for size in _SIZES
-        if not any(
-            _cut(name, stored[name], preset, _block(recipe, scheme), size)
-            for name, scheme in layers.items()
-        )
+def _meant(
+    rule: str, pattern: str, preset: Preset, stored: Mapping[str, Stored]
+) -> tuple[str, ...]:
+    """Every linear that a pattern means, in whatever component."""
+    found = tuple(
+        name
+        for component, names in stored.items()
+        for name in names
+        if matches(preset, pattern, name, component)
     )
-
-
-def _cut(name: str, linear: StoredLinear, preset: Preset, block: int, size: int) -> str | None:
-    outputs, inputs = linear.shape
-    if size < 1:
-        return f"cannot be split among {size} ranks"
-    if name.endswith(preset.row_parallel):
-        if inputs % size or (inputs // size) % (block or _FP8_TILE):
-            return (
-                f"gives each rank {inputs}/{size} inputs, which is no multiple of "
-                f"{block or _FP8_TILE}"
-            )
-    elif outputs % size or (outputs // size) % _FP8_TILE:
-        return f"gives each rank {outputs}/{size} outputs, which is no multiple of {_FP8_TILE}"
-    return None
-
-
-def _block(recipe: QuantRecipe, scheme: str) -> int:
-    if scheme in INTEGER:
-        return recipe.group_size or 128
-    return recipe.block if scheme == MIXED else SCHEMES[scheme].block
+    if found:
+        return found
+    examples = list(dict.fromkeys(_examples(preset, stored.values())))
+    close = nearest(preset, pattern, examples)
+    hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
+    raise SpecError(
+        f"{rule} matches no linear of the {' or '.join(stored)}; {hint}"
+        f"its blocks have {', '.join(examples)}"
+    )
 
 
 def _fitting(inputs: int) -> str:
     return ", ".join(str(size) for size in (32, 64, 128) if inputs % size == 0) or "none"
 
 
-def _examples(names: Iterable[str]) -> list[str]:
-    """The names of the first block."""
-    return [name for name in names if ".0." in name][:12]
+def _examples(preset: Preset, components: Iterable[Stored]) -> Iterator[str]:
+    """The names of the first block of each kind."""
+    for stored in components:
+        yield from (name for name in stored if ".0." in name and inside_blocks(preset, name))

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
-
-from safetensors import safe_open
 
 from workbench.errors import QuantizationFailed
 from workbench.quant.packing import dequantize, relative_error
+from workbench.quant.shards import Reader
 from workbench.records import LayerError
-from workbench.zoo.inventory import linears
-from workbench.zoo.weights import TensorFacts, tensors
+from workbench.zoo.inventory import StoredLinear, linears
+from workbench.zoo.names import canonical
+from workbench.zoo.presets import Preset
+from workbench.zoo.weights import tensors
 
 
-def check_layers(folder: Path, expected: Mapping[str, str]) -> None:
+def check_layers(folder: Path, expected: Mapping[str, str], preset: Preset) -> None:
     """Prove that exactly the planned linears were quantized, each in its planned scheme.
+
+    Args:
+        folder: Component folder of the checkpoint.
+        expected: The quantized linears, by the source's names, and their schemes.
+        preset: Says how names in a checkpoint may differ from the source's.
 
     Raises:
         QuantizationFailed: one is missing, one too many, or one in another scheme.
     """
-    written = {name: one.scheme for name, one in linears(folder).items() if one.quantized}
+    found = _written(folder, preset)
+    written = {name: one.scheme for name, one in found.items() if one.quantized}
     missing, surplus = sorted(set(expected) - set(written)), sorted(set(written) - set(expected))
     other = [f"{n} in {written[n]}" for n in written if n in expected and written[n] != expected[n]]
     if missing or surplus or other:
@@ -34,24 +40,28 @@ def check_layers(folder: Path, expected: Mapping[str, str]) -> None:
         )
 
 
-def layer_errors(source: Path, written: Path, layers: Mapping[str, str]) -> Iterator[LayerError]:
+def layer_errors(
+    source: Path, written: Path, layers: Mapping[str, str], preset: Preset
+) -> Iterator[LayerError]:
     """Relative weight error of each quantized linear against the source tensor.
 
     Args:
         source: Component folder of the 16-bit model.
         written: Component folder of the checkpoint.
-        layers: The quantized linears and their schemes.
+        layers: The quantized linears, by the source's names, and their schemes.
+        preset: Says how names in the checkpoint may differ from the source's.
 
     Raises:
         QuantizationFailed: a layer came out with values that are not finite.
     """
-    before, after = tensors(source), linears(written)
+    before, after = tensors(source), _written(written, preset)
     with ExitStack() as stack:
-        read = _reader(stack)
+        read = Reader(stack)
         for name, scheme in layers.items():
             original = read(before[f"{name}.weight"], f"{name}.weight")
+            stored = after[name]
             parts = {
-                part: read(facts, f"{name}.{part}") for part, facts in after[name].tensors.items()
+                part: read(facts, f"{stored.name}.{part}") for part, facts in stored.tensors.items()
             }
             error = relative_error(dequantize(parts, scheme), original)
             if not math.isfinite(error):
@@ -65,12 +75,6 @@ def layer_errors(source: Path, written: Path, layers: Mapping[str, str]) -> Iter
             )
 
 
-def _reader(stack: ExitStack) -> Callable[[TensorFacts, str], Any]:
-    files: dict[Path, Any] = {}
-
-    def read(facts: TensorFacts, name: str) -> Any:
-        if facts.file not in files:
-            files[facts.file] = stack.enter_context(safe_open(facts.file, framework="pt"))
-        return files[facts.file].get_tensor(name)
-
-    return read
+def _written(folder: Path, preset: Preset) -> dict[str, StoredLinear]:
+    """Linears of a checkpoint by the names that they have in the source."""
+    return {canonical(preset, name): one for name, one in linears(folder).items()}

@@ -11,6 +11,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from workbench.errors import QuantizationFailed
+from workbench.quant.numerics import e8m0, unpack_e2m1
+from workbench.schemes import SCHEMES
+
 BITS = {"W4A16": 4, "W8A16": 8}
 
 
@@ -23,8 +27,31 @@ def dequantize(parts: Mapping[str, Tensor], scheme: str) -> Tensor:
 
     Returns:
         float32 ``[out, in]``, the shape of ``nn.Linear.weight``.
+
+    Raises:
+        QuantizationFailed: an unknown scheme, or a tensor of it is missing.
     """
-    return integers(parts["qweight"], parts["qzeros"], parts["scales"], BITS[scheme])
+    if scheme not in SCHEMES:
+        raise QuantizationFailed(f"no stored layout {scheme!r}; there are {', '.join(SCHEMES)}")
+    needed = {SCHEMES[scheme].weight, *SCHEMES[scheme].scales}
+    if missing := sorted(needed - set(parts)):
+        raise QuantizationFailed(f"{scheme} without {', '.join(missing)}; got {sorted(parts)}")
+    if scheme in BITS:
+        return integers(parts["qweight"], parts["qzeros"], parts["scales"], BITS[scheme])
+    scale = parts["weight_scale"]
+    if scheme == "NVFP4":
+        scale = scale.float() * parts["weight_scale_2"].float()
+        return _scaled(unpack_e2m1(parts["weight"]), scale)
+    if scheme == "MXFP4":
+        return _scaled(unpack_e2m1(parts["weight_packed"]), e8m0(scale))
+    if scheme == "MXFP8":
+        return _scaled(parts["weight"].float(), e8m0(scale))
+    return parts["weight"].float() * (scale.reshape(-1, 1) if scale.numel() > 1 else scale)
+
+
+def _scaled(values: Tensor, scale: Tensor) -> Tensor:
+    """Values [out, in] times scales [out, in / block]."""
+    return (values.unflatten(-1, (scale.shape[-1], -1)) * scale[..., None]).flatten(-2)
 
 
 def integers(qweight: Tensor, qzeros: Tensor, scales: Tensor, bits: int = 4) -> Tensor:

@@ -8,14 +8,18 @@ from pathlib import Path
 
 from workbench.errors import ModelNotFound, SpecError
 from workbench.quant import checks
+from workbench.quant.ranks import Shards
 from workbench.recipes import KEEP, MIXES, QuantRecipe
 from workbench.schemes import MIXED
+from workbench.specs import Parallelism
 from workbench.zoo.families import Family, family_of
 from workbench.zoo.inventory import StoredLinear, linears
 from workbench.zoo.names import matches
-from workbench.zoo.presets import Preset, kept_reason, preset_of
+from workbench.zoo.presets import Preset, inside_blocks, kept_reason, preset_of
 
 CHOSEN = "the recipe keeps it"
+WIDENED_IN = "transformer"  # vllm_omni/diffusion/model_loader/checkpoint_adapters/modelopt.py:82
+NOT_WIDENED = f"the engine turns stored FP8 back into 16 bit in the {WIDENED_IN} alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,54 +46,66 @@ class Plan:
 def make_plan(source: Path, recipe: QuantRecipe, *, tensor_parallel_size: int = 1) -> Plan:
     """Choose the layers, and refuse what would fail later.
 
-    MIXED by ``effective_bits`` has its sensitive layers named later, by a measurement
-    (:meth:`Plan.decided`); until then all are in the small scheme.
+    ``ignore`` goes before ``layer_schemes``, where the last rule that matches wins and BF16 keeps
+    a linear like ``ignore`` does. MIXED by ``effective_bits`` has its sensitive layers named
+    later, by a measurement (:meth:`Plan.decided`); until then all are in the small scheme.
 
     Args:
         source: Pipeline in diffusers layout.
         recipe: What to do with it.
-        tensor_parallel_size: Ranks that the checkpoint must be able to run on.
+        tensor_parallel_size: Ranks that the checkpoint must be able to run on, 1 or more.
 
     Raises:
         SpecError: the recipe does not fit this model or the engine that is to load it.
         ModelNotFound: an unknown pipeline class, or weights that are not there.
     """
+    ranks = Parallelism(tensor_parallel_size=tensor_parallel_size).tensor_parallel_size
     family = family_of(source)
     preset = preset_of(family.name)
+    if not preset.offline:
+        checks.recipe_fits(recipe, preset, family.transformers)
     components = _transformers(source, family)
     checks.recipe_fits(recipe, preset, components)
+    stored = {component: linears(source / component) for component in components}
+    checks.rules_match(recipe, preset, stored)
     layers, kept = {}, {}
     for component in components:
-        stored = linears(source / component)
-        checks.patterns_match(recipe, preset, stored, component)
-        layers[component], kept[component] = _choose(recipe, preset, stored)
-        checks.something_is_left(recipe, layers[component], component)
-        checks.shapes_fit(layers[component], stored, recipe, component)
-        checks.fused_agree(preset, stored, layers[component])
-        checks.ranks_fit(layers[component], stored, preset, recipe, tensor_parallel_size)
+        chosen, kept[component] = _choose(recipe, preset, stored[component], component)
+        checks.something_is_left(recipe, chosen, component)
+        checks.shapes_fit(chosen, stored[component], preset, recipe, component)
+        checks.fused_agree(preset, stored[component], chosen, recipe)
+        Shards.of(source / component, chosen, preset, recipe).check(ranks)
+        layers[component] = chosen
     return Plan(family=family, preset=preset, layers=layers, kept=kept)
 
 
 def _choose(
-    recipe: QuantRecipe, preset: Preset, stored: dict[str, StoredLinear]
+    recipe: QuantRecipe, preset: Preset, stored: dict[str, StoredLinear], component: str
 ) -> tuple[dict[str, str], dict[str, str]]:
     layers, kept = {}, {}
     for name in stored:
-        scheme = _scheme(recipe, preset, name)
+        scheme = _scheme(recipe, preset, name, component)
         engine = kept_reason(preset, name, recipe.method)
-        if scheme != KEEP and (engine is None or recipe.all_linears):
+        if scheme != KEEP and (engine is None or _widened(recipe, component)):
             layers[name] = scheme
-        elif name.startswith(tuple(f"{block}." for block in preset.blocks)):
+        elif inside_blocks(preset, name):
             kept[name] = engine or CHOSEN
+        elif recipe.all_linears and scheme != KEEP:
+            kept[name] = NOT_WIDENED
     return layers, kept
 
 
-def _scheme(recipe: QuantRecipe, preset: Preset, name: str) -> str:
-    if any(matches(preset, pattern, name) for pattern in recipe.ignore):
+def _widened(recipe: QuantRecipe, component: str) -> bool:
+    """Whether the engine turns stored FP8 back into 16 bit where it runs no FP8."""
+    return recipe.all_linears and component == WIDENED_IN
+
+
+def _scheme(recipe: QuantRecipe, preset: Preset, name: str, component: str) -> str:
+    if any(matches(preset, pattern, name, component) for pattern in recipe.ignore):
         return KEEP
     chosen = MIXES[recipe.method][0] if recipe.scheme == MIXED else recipe.scheme
     for pattern, scheme in recipe.layer_schemes:
-        if matches(preset, pattern, name):
+        if matches(preset, pattern, name, component):
             chosen = scheme
     return chosen
 

@@ -17,9 +17,12 @@ from workbench.errors import LaunchFailed, WorkbenchError
 from workbench.records import Generation, GenerationSet, Trajectory
 from workbench.serve import omni
 from workbench.serve.audit import audit
+from workbench.serve.expected import expectations
 from workbench.serve.guards import check_launch
 from workbench.serve.media import frames_of, pixel_digest, png
+from workbench.serve.proof import proved, samples
 from workbench.serve.requests import generate_spec, needed_bytes, pairs
+from workbench.serve.source import source_of
 from workbench.specs import GenerateSpec, LaunchSpec, PromptSet, Sampling
 from workbench.zoo.families import family_of
 from workbench.zoo.weights import weight_bytes
@@ -140,11 +143,15 @@ class Engine:
         if self._omni is None:
             self._start()
         try:
-            omni.call(self._omni, "workbench_start", True)
+            counting = self.spec.enforce_eager and self.audit.flops_coverage is None
+            omni.call(self._omni, "workbench_start", True, counting)
             began = time.perf_counter()
             output = omni.request(self._omni, prompt, seed, sampling)
             elapsed_s = time.perf_counter() - began
-            return output, omni.call(self._omni, "workbench_finish"), elapsed_s
+            trace = omni.call(self._omni, "workbench_finish")
+            if trace["rows"] is not None:
+                self.audit = self.audit.counted(trace["rows"])
+            return output, trace, elapsed_s
         except BaseException as error:  # an interrupt too leaves a request inside the engine
             self._stop()
             if isinstance(error, Exception):
@@ -159,8 +166,7 @@ class Engine:
         try:
             self._held_before = omni.held_bytes(self.spec)
             self._omni = omni.start(self.folder, self.spec)
-            census = omni.call(self._omni, "workbench_census")
-            self.audit = audit(self.spec, self.family.name, census)
+            self.audit = self._proved_audit()
         except BaseException as error:
             self._stop()
             if isinstance(error, WorkbenchError) or not isinstance(error, Exception):
@@ -170,6 +176,14 @@ class Engine:
             ) from error
         self.load_s = time.perf_counter() - began
         logger.info("%s", self.audit)
+
+    def _proved_audit(self) -> Audit:
+        expected = expectations(self.folder, self.family, self.spec)
+        found = audit(self.spec, expected, omni.call(self._omni, "workbench_census"))
+        source = source_of(self.spec, self.folder, self.family)
+        asked = samples(found.layers, expected, source)
+        answers = omni.call(self._omni, "workbench_read_back", asked)["answers"]
+        return proved(found, asked, answers, source)
 
     def _stop(self) -> None:
         if self._omni is None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from workbench.errors import NotSupportedHere, SpecError
 from workbench.provenance import gpus
+from workbench.serve.checkpoint_guards import FP8_CAPABILITY, check_checkpoint
+from workbench.serve.layouts import describe, fitting
 from workbench.specs import LaunchSpec, Sampling
 from workbench.zoo.families import Family
 
 MOST_CPU_WORKERS = 8
 STEPWISE = ("qwen-image",)
-FP8_CAPABILITY = (8, 9)
 INT8_CAPABILITY = (8, 0)
 ON_CPU = ("TORCH_SDPA",)
 COMPILERS = ("g++", "clang++")  # of which torch's inductor needs one on CPU
@@ -28,13 +30,18 @@ def check_launch(spec: LaunchSpec, family: Family, folder: Path) -> None:
         SpecError: the request contradicts the model.
         NotSupportedHere: it needs another machine.
     """
+    if family.not_served:
+        raise NotSupportedHere(f"{folder} is a {family.name} model: {family.not_served}")
     _check_layout(spec, family, folder)
     _check_steps(spec, family)
     devices = gpus()
+    heads = [facts["num_attention_heads"] for _, facts in _configs(family, folder)]
+    _check_devices(spec, len(devices) or MOST_CPU_WORKERS, heads, on_cpu=not devices)
     if devices:
         _check_gpus(spec, devices)
     else:
         _check_cpu(spec)
+    check_checkpoint(spec, family, folder, devices)
 
 
 def check_sampling(spec: LaunchSpec, family: Family, sampling: Sampling) -> None:
@@ -59,32 +66,34 @@ def check_sampling(spec: LaunchSpec, family: Family, sampling: Sampling) -> None
 
 
 def _check_layout(spec: LaunchSpec, family: Family, folder: Path) -> None:
+    for component, facts in _configs(family, folder):
+        _check_heads(spec, component, facts["num_attention_heads"])
+
+
+def _configs(family: Family, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for component in family.transformers:
         config = folder / component / "config.json"
-        if not config.is_file():
-            continue
-        facts = json.loads(config.read_text())
-        heads = facts["num_attention_heads"]
-        for name in ("tensor_parallel_size", "ulysses_degree"):
-            degree = getattr(spec.parallelism, name)
-            if heads % degree:
-                valid = [n for n in range(1, heads + 1) if heads % n == 0]
-                raise SpecError(
-                    f"{name}={degree} does not divide the {heads} attention heads of {component}; "
-                    f"use one of {valid}"
-                )
-        _check_groups(spec, component, facts)
+        if config.is_file():
+            yield component, json.loads(config.read_text())
 
 
-def _check_groups(spec: LaunchSpec, component: str, facts: dict[str, Any]) -> None:
-    degree = spec.parallelism.tensor_parallel_size
-    hidden = facts["num_attention_heads"] * facts["attention_head_dim"]
-    if spec.recipe is not None and spec.recipe.block and (hidden // degree) % spec.recipe.block:
-        raise SpecError(
-            f"group_size={spec.recipe.block} does not divide the {hidden // degree} input "
-            f"channels that each of {degree} ranks holds of {component}; quantize with a smaller "
-            "group_size, or lower tensor_parallel_size"
-        )
+def _check_heads(spec: LaunchSpec, component: str, heads: int) -> None:
+    """Each rank of tensor parallelism holds whole heads, which Ulysses then shares out again.
+
+    vllm_omni/diffusion/attention/parallel/ulysses.py:514.
+    """
+    layout = spec.parallelism
+    for name, degree, among in (
+        ("tensor_parallel_size", layout.tensor_parallel_size, heads),
+        ("ulysses_degree", layout.ulysses_degree, heads // layout.tensor_parallel_size),
+    ):
+        if among < 1 or among % degree:
+            valid = [n for n in range(1, among + 1) if among % n == 0]
+            left = "" if among == heads else f", of which each tensor-parallel rank has {among}"
+            raise SpecError(
+                f"{name}={degree} does not divide the {heads} attention heads of {component}{left};"
+                f" use one of {valid}"
+            )
 
 
 def _check_steps(spec: LaunchSpec, family: Family) -> None:
@@ -95,12 +104,23 @@ def _check_steps(spec: LaunchSpec, family: Family) -> None:
         )
 
 
+def _check_devices(spec: LaunchSpec, here: int, heads: list[int], *, on_cpu: bool) -> None:
+    needed = spec.parallelism.world_size
+    if needed <= here:
+        return
+    fit = fitting(spec.parallelism, here, heads)
+    seen = (
+        f"{needed} worker processes; on CPU at most {here} are started ({os.cpu_count()} cores)"
+        if on_cpu
+        else f"{needed} GPUs and {here} are here"
+    )
+    raise NotSupportedHere(
+        f"{describe(spec.parallelism)} needs {seen}; these fit: "
+        + ", or ".join(describe(layout) for layout in fit)
+    )
+
+
 def _check_gpus(spec: LaunchSpec, devices: list[dict[str, Any]]) -> None:
-    if spec.parallelism.world_size > len(devices):
-        raise NotSupportedHere(
-            f"this layout needs {spec.parallelism.world_size} GPUs and {len(devices)} are here; "
-            "lower the parallel sizes"
-        )
     capability = tuple(devices[0]["compute_capability"])
     least = {"fp8": FP8_CAPABILITY, "int8": INT8_CAPABILITY}.get(spec.quantization or "", (0, 0))
     if capability < least:
@@ -124,9 +144,4 @@ def _check_cpu(spec: LaunchSpec) -> None:
         raise NotSupportedHere(
             f"enforce_eager=False compiles with one of {', '.join(COMPILERS)}, and none is here; "
             "install one, or launch with enforce_eager=True"
-        )
-    if spec.parallelism.world_size > MOST_CPU_WORKERS:
-        raise NotSupportedHere(
-            f"this layout needs {spec.parallelism.world_size} worker processes; on CPU at most "
-            f"{MOST_CPU_WORKERS} are started ({os.cpu_count()} cores here)"
         )

@@ -1,7 +1,8 @@
-"""Records the latents around every scheduler step of a pipeline, vLLM-Omni's or diffusers'."""
+"""Records what passes through a pipeline, vLLM-Omni's or diffusers': latents, rows of linears."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -64,3 +65,29 @@ class Recorder:
             self.latents.append(before.detach().clone())
         self.latents.append(after.detach().clone())  # pipelines may write the next step in place
         self.timesteps.append(t)
+
+
+class RowCounter:
+    """Counts the inputs that each linear multiplies, from its making until :meth:`finish`."""
+
+    def __init__(self, linears: Iterable[tuple[str, torch.nn.Module]]) -> None:
+        self.rows: dict[str, int] = {}
+        self._hooks = [
+            module.register_forward_pre_hook(self._counting(name), with_kwargs=True)
+            for name, module in linears
+        ]
+
+    def finish(self) -> dict[str, int]:
+        """Rows by linear; those that multiplied nothing are left out. The hooks are taken off."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+        return self.rows
+
+    def _counting(self, name: str) -> Any:
+        def count(module: torch.nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
+            given = (*inputs, *named.values())
+            rows = next(value.shape[:-1].numel() for value in given if torch.is_tensor(value))
+            self.rows[name] = self.rows.get(name, 0) + rows
+
+        return count

@@ -11,6 +11,7 @@ from tqdm.auto import tqdm
 from workbench import zoo
 from workbench.records import Checkpoint
 from workbench.serve.guards import check_sampling
+from workbench.serve.stored import stored_label
 from workbench.specs import GenerateSpec, LaunchSpec, ModelRef, PromptSet, Sampling
 from workbench.zoo.families import family_of
 
@@ -19,11 +20,20 @@ LATENT_BYTES_A_PIXEL = 1  # float32, 16 channels, 8 x 8 pixels a latent
 
 
 def launch_spec(model: ModelRef | Checkpoint | str, **options: Any) -> tuple[LaunchSpec, Path]:
-    """What is launched, with its revision pinned, and the folder it lies in."""
+    """What is launched, with its revision pinned, and the folder it lies in.
+
+    A folder that is quantized already serves by its own metadata: ``stored`` says as what.
+
+    Raises:
+        SpecError: unknown or contradictory options, or a folder whose metadata contradicts its
+            files.
+        ModelNotFound: the model leads to no pipeline.
+    """
     if isinstance(model, Checkpoint):
         return LaunchSpec(model=model.model, recipe=model.recipe, **options), model.path
     reference = zoo.pin(model if isinstance(model, ModelRef) else ModelRef(model))
-    return LaunchSpec(model=reference, **options), zoo.locate(reference)
+    folder = zoo.locate(reference)
+    return LaunchSpec(model=reference, stored=stored_label(folder), **options), folder
 
 
 def generate_spec(

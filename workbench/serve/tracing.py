@@ -10,13 +10,12 @@ from typing import Any
 
 import torch
 from vllm.distributed import get_tensor_model_parallel_world_size
-from vllm.model_executor.layers.linear import LinearBase
 from vllm_omni.diffusion.distributed import parallel_state
 from vllm_omni.platforms import current_omni_platform
 
-from workbench.serve.recorder import Recorder
-
-TRANSFORMERS = ("transformer", "transformer_2", "bagel", "language_model")
+from workbench.serve import modules
+from workbench.serve.readback import read_back
+from workbench.serve.recorder import Recorder, RowCounter
 
 
 class WorkerTools:
@@ -24,19 +23,26 @@ class WorkerTools:
 
     model_runner: Any
 
-    def workbench_start(self, record: bool) -> None:
-        """Before a request: a new peak, and a new trajectory if asked for."""
+    def workbench_start(self, record: bool, count_rows: bool = False) -> None:
+        """Before a request: a new peak, a new trajectory and new row counts if asked for."""
+        pipeline = self.model_runner.pipeline
         if not hasattr(self, "_workbench_recorder"):
-            self._workbench_recorder = Recorder(self.model_runner.pipeline)
+            self._workbench_recorder = Recorder(pipeline)
         if record:
             self._workbench_recorder.start()
+        self._workbench_counter = RowCounter(modules.linears(pipeline)) if count_rows else None
         current_omni_platform.reset_peak_memory_stats()
         self._workbench_resident = current_omni_platform.memory_allocated()
 
     def workbench_finish(self) -> dict[str, Any]:
-        """After a request: the trajectory, and the peak memory of all ranks together in bytes."""
+        """After a request: the trajectory, the rows that each linear multiplied, if counted.
+
+        And the peak memory of all ranks together in bytes.
+        """
+        counter = self._workbench_counter
         return {
             "trajectory": self._workbench_recorder.finish(),
+            "rows": counter.finish() if counter is not None else None,
             "peak_memory_bytes": sum(_gather(self._peak_memory())),
         }
 
@@ -45,24 +51,27 @@ class WorkerTools:
         pipeline = self.model_runner.pipeline
         return {
             "linears": [
-                fact
-                for component in TRANSFORMERS
-                if isinstance(getattr(pipeline, component, None), torch.nn.Module)
-                for fact in _linears(component, getattr(pipeline, component))
+                {"name": name, **modules.facts(module)}
+                for name, module in modules.linears(pipeline)
             ],
             "attention_backend": _attention_backend(pipeline),
-            "weight_bytes": _weight_bytes(pipeline),
+            "weight_bytes": modules.weight_bytes(pipeline),
             "world_sizes": _world_sizes(),
             "platform": current_omni_platform.device_type,
             "device": current_omni_platform.get_device_name(),
         }
+
+    def workbench_read_back(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
+        """Weights as the loaded layers multiply them, against files; see :mod:`.readback`."""
+        loaded = dict(modules.linears(self.model_runner.pipeline))
+        return {"answers": [read_back(loaded[one["name"]], one) for one in samples]}
 
     def _peak_memory(self) -> int:
         if current_omni_platform.is_cuda():
             return current_omni_platform.max_memory_reserved()
         # No allocator keeps books on CPU: the weights, and how far the request rose above rest.
         rise = current_omni_platform.max_memory_allocated() - self._workbench_resident
-        return sum(_weight_bytes(self.model_runner.pipeline).values()) + max(0, rise)
+        return sum(modules.weight_bytes(self.model_runner.pipeline).values()) + max(0, rise)
 
 
 def _gather(value: Any) -> list[Any]:
@@ -72,82 +81,6 @@ def _gather(value: Any) -> list[Any]:
     values: list[Any] = [None] * group.world_size
     torch.distributed.all_gather_object(values, value, group=group.cpu_group)
     return values
-
-
-def _linears(component: str, root: torch.nn.Module) -> list[dict[str, Any]]:
-    return [
-        {"name": f"{component}.{name}", **_linear(module)}
-        for name, module in root.named_modules()
-        if isinstance(module, (torch.nn.Linear, LinearBase))
-    ]
-
-
-def _linear(module: torch.nn.Module) -> dict[str, Any]:
-    method = getattr(module, "quant_method", None)
-    kernel = _kernel(method)
-    tensors = {name: t for name, t in _own_tensors(module) if name != "bias"}
-    dtype, packed_bytes = _stored(module, tensors)
-    return {
-        "layer": type(module).__name__,
-        "method": type(method).__name__ if method is not None else "none",
-        "kernel": _kernel_name(module, kernel),
-        "activations_8bit": bool(getattr(module, "use_w4a8", False)),
-        "reference_kernel": bool(getattr(kernel, "reference_kernel", False)),
-        "weight_dtype": dtype,
-        "weight_bytes": packed_bytes + sum(t.nbytes for t in tensors.values()),
-        "parameters": _size(module, "input") * _size(module, "output"),
-    }
-
-
-def _stored(module: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> tuple[str, int]:
-    """Dtype of the weight, and its bytes where a kernel has packed it out of sight."""
-    weight = tensors.get("weight", tensors.get("qweight"))
-    if weight is not None and weight.numel():
-        return str(weight.dtype).removeprefix("torch."), 0
-    dtype, elements = module.workbench_weight
-    return str(dtype).removeprefix("torch."), elements * dtype.itemsize
-
-
-def _kernel(method: Any, depth: int = 3) -> Any:
-    """The object that multiplies: vLLM keeps it in an attribute of the method, or of its scheme."""
-    for value in vars(method).values() if hasattr(method, "__dict__") else ():
-        if type(value).__name__.endswith("Kernel"):
-            return value
-        nested = type(value).__name__.endswith(("Scheme", "LinearMethod")) and depth
-        if nested and (found := _kernel(value, depth - 1)) is not None:
-            return found
-    return None
-
-
-def _kernel_name(module: torch.nn.Module, kernel: Any) -> str:
-    if kernel is not None:
-        return type(kernel).__name__
-    return "vLLM CPU linear" if hasattr(module, "cpu_linear") else "torch linear"
-
-
-def _own_tensors(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
-    return [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
-
-
-def _size(module: torch.nn.Module, side: str) -> int:
-    """Input or output features of this rank's part of a linear."""
-    if isinstance(module, torch.nn.Linear):
-        return module.in_features if side == "input" else module.out_features
-    return getattr(module, f"{side}_size_per_partition", None) or getattr(module, f"{side}_size")
-
-
-def _weight_bytes(pipeline: torch.nn.Module) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for component, child in pipeline.named_children():
-        tensors = {t.data_ptr(): t.nbytes for t in [*child.parameters(), *child.buffers()]}
-        hidden = sum(_stored(m, {})[1] for m in child.modules() if _packed(m))
-        sizes[component] = sum(tensors.values()) + hidden
-    return {name: size for name, size in sizes.items() if size}
-
-
-def _packed(module: torch.nn.Module) -> bool:
-    weight = getattr(module, "weight", None)
-    return hasattr(module, "workbench_weight") and (weight is None or not weight.numel())
 
 
 def _attention_backend(pipeline: torch.nn.Module) -> str:

@@ -3,28 +3,49 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from workbench.errors import ModelNotFound
 
+_INDEX, _CONFIG = "model_index.json", "config.json"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """What is common to all models of one diffusers pipeline class."""
+    """What is common to all models of one pipeline class."""
 
     name: str
-    pipelines: tuple[str, ...]
+    pipelines: tuple[str, ...] = ()
     """``_class_name`` in model_index.json."""
+    architectures: tuple[str, ...] = ()
+    """Of config.json, where there is no diffusers pipeline."""
     transformers: tuple[str, ...] = ("transformer",)
     """Components that are quantized, where present."""
     sampling: dict[str, Any] = field(default_factory=dict)
     """Sampling fields that the pipeline is made for."""
     guidance: str = "guidance_scale"
     """The Sampling field that scales classifier-free guidance."""
+    not_served: str = ""
+    """Why the workbench does not generate with it, if it does not."""
 
 
+_ONLY_TEXT = "it needs an input image, and the workbench sends prompts only"
+_NOT_TRIED = "its generation is not wired up in the workbench; names, presets and layouts are"
+_WAN = Family(
+    name="wan",
+    pipelines=("WanPipeline",),
+    transformers=("transformer", "transformer_2"),
+    sampling={
+        "height": 480,
+        "width": 832,
+        "guidance_scale": 5.0,
+        "negative_prompt": "",
+        "num_frames": 81,
+        "fps": 16.0,
+    },
+)
 FAMILIES = (
     Family(
         name="qwen-image",
@@ -37,31 +58,84 @@ FAMILIES = (
         pipelines=("FluxPipeline",),
         sampling={"height": 1024, "width": 1024, "guidance_scale": 3.5},
     ),
+    _WAN,
+    replace(_WAN, name="wan-i2v", pipelines=("WanImageToVideoPipeline",), not_served=_ONLY_TEXT),
     Family(
-        name="wan",
-        pipelines=("WanPipeline",),
-        transformers=("transformer", "transformer_2"),
-        sampling={
-            "height": 480,
-            "width": 832,
-            "guidance_scale": 5.0,
-            "negative_prompt": "",
-            "num_frames": 81,
-            "fps": 16.0,
-        },
+        name="flux2",
+        pipelines=("Flux2Pipeline",),
+        sampling={"height": 1024, "width": 1024, "guidance_scale": 4.0},
+        not_served=_NOT_TRIED,
+    ),
+    Family(
+        name="flux2-klein",
+        pipelines=("Flux2KleinPipeline",),
+        sampling={"height": 1024, "width": 1024, "guidance_scale": 4.0},
+        not_served=_NOT_TRIED,
+    ),
+    Family(
+        name="z-image",
+        pipelines=("ZImagePipeline",),
+        sampling={"height": 1024, "width": 1024, "guidance_scale": 5.0},
+        not_served=_NOT_TRIED,
+    ),
+    Family(
+        name="glm-image",
+        pipelines=("GlmImagePipeline",),
+        sampling={"height": 1024, "width": 1024, "guidance_scale": 1.5},
+        not_served=_NOT_TRIED,
+    ),
+    Family(
+        name="ovis-image",
+        pipelines=("OvisImagePipeline",),
+        sampling={"height": 1024, "width": 1024, "guidance_scale": 5.0, "negative_prompt": ""},
+        not_served=_NOT_TRIED,
+    ),
+    Family(
+        name="bagel",
+        architectures=("BagelForConditionalGeneration",),
+        transformers=("bagel",),
+        not_served=_NOT_TRIED,
+    ),
+    Family(
+        name="qwen2.5-omni",
+        architectures=("Qwen2_5OmniModel", "Qwen2_5OmniForConditionalGeneration"),
+        transformers=("thinker", "talker"),
+        not_served=_NOT_TRIED,
+    ),
+    Family(
+        name="qwen3-omni",
+        architectures=("Qwen3OmniMoeForConditionalGeneration",),
+        transformers=("thinker", "talker"),
+        not_served=_NOT_TRIED,
     ),
 )
 
 
 def family_of(folder: Path) -> Family:
-    """Family of a diffusers folder.
+    """Family of a diffusers folder, or of a model that has a config.json alone.
 
     Raises:
-        ModelNotFound: its pipeline class belongs to no family that we know.
+        ModelNotFound: its class belongs to no family that we know, or it says none.
     """
-    name = json.loads((folder / "model_index.json").read_text()).get("_class_name")
+    names = _class_names(folder)
     for family in FAMILIES:
-        if name in family.pipelines:
+        if set(names) & {*family.pipelines, *family.architectures}:
             return family
-    known = ", ".join(pipeline for family in FAMILIES for pipeline in family.pipelines)
-    raise ModelNotFound(f"{folder} is a {name}; the workbench knows {known}")
+    known = ", ".join(
+        name for family in FAMILIES for name in (*family.pipelines, *family.architectures)
+    )
+    raise ModelNotFound(
+        f"{folder} is a {' or '.join(names) or 'model of no named class'}; "
+        f"the workbench knows {known}"
+    )
+
+
+def _class_names(folder: Path) -> list[str]:
+    """What a folder says it is."""
+    index, config = folder / _INDEX, folder / _CONFIG
+    if index.is_file():
+        name = json.loads(index.read_text()).get("_class_name")
+        return [name] if name else []
+    if config.is_file():
+        return json.loads(config.read_text()).get("architectures") or []
+    raise ModelNotFound(f"{folder} holds no {_INDEX} and no {_CONFIG}; give a whole model folder")

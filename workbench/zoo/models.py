@@ -14,11 +14,19 @@ EMBEDDED = Path(__file__).parent / "embedded"
 SCHEME = "embedded:"
 CARD = "card.json"
 INDEX = "model_index.json"
+_OMNI = (
+    "AutoRound and ModelOpt quantize its thinker themselves, as any language model, and vLLM-Omni "
+    "serves what they write; the workbench quantizes and measures diffusers pipelines"
+)
 ENDS_BYTES = 1 << 20  # of each file that count: tensor headers, and the last weights
 
 
-def locate(model: ModelRef) -> Path:
+def locate(model: ModelRef, *, download: bool = True) -> Path:
     """Folder of a model in diffusers layout; a hub id is downloaded, or found in the hub's cache.
+
+    Args:
+        model: What to find.
+        download: Whether to ask the hub for what its cache here does not hold.
 
     Raises:
         ModelNotFound: no such embedded model, no pipeline in the folder, or an unreachable hub.
@@ -28,12 +36,17 @@ def locate(model: ModelRef) -> Path:
     folder = Path(model.source).expanduser()
     if folder.exists() or folder.is_absolute() or model.source.startswith("."):
         return _local(folder)
-    return _hub(model)
+    return _hub(model, download)
 
 
-def pin(model: ModelRef) -> ModelRef:
-    """The same reference with its revision filled in: hub commit, or a folder's fingerprint."""
-    folder = locate(model)
+def pin(model: ModelRef, *, download: bool = True) -> ModelRef:
+    """The same reference with its revision filled in: hub commit, or a folder's fingerprint.
+
+    Args:
+        model: What to pin.
+        download: As in :func:`locate`.
+    """
+    folder = locate(model, download=download)
     if folder.parent.name == "snapshots":  # hub cache: models--owner--name/snapshots/COMMIT
         return model.but(revision=folder.name)
     return model.but(revision=fingerprint(folder))
@@ -78,20 +91,37 @@ def _local(folder: Path) -> Path:
         )
     if not (folder / INDEX).is_file():
         raise ModelNotFound(
-            f"{folder} holds no {INDEX}, so it is no diffusers pipeline; "
-            "save one there with pipeline.save_pretrained(folder)"
+            f"{folder} holds no {INDEX}, so it is no diffusers pipeline; {_advice(folder)}"
         )
     return folder.resolve()
 
 
-def _hub(model: ModelRef) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError
+def _advice(folder: Path) -> str:
+    config = folder / "config.json"
+    kind = json.loads(config.read_text()).get("model_type", "") if config.is_file() else ""
+    return f"it is a {kind}: {_OMNI}" if "omni" in kind else "save one with save_pretrained(folder)"
+
+
+def _hub(model: ModelRef, download: bool) -> Path:
+    from huggingface_hub import hf_hub_download, snapshot_download
+    from huggingface_hub.errors import HFValidationError, RemoteEntryNotFoundError
 
     try:
+        if download:  # a small file, before gigabytes that could not be used
+            hf_hub_download(model.source, INDEX, revision=model.revision)
         return Path(
-            snapshot_download(model.source, revision=model.revision, allow_patterns=HUB_FILES)
+            snapshot_download(
+                model.source,
+                revision=model.revision,
+                allow_patterns=HUB_FILES,
+                local_files_only=not download,
+            )
         )
+    except RemoteEntryNotFoundError:
+        raise ModelNotFound(
+            f"{model.source!r} on the hub holds no {INDEX}, so it is no diffusers pipeline; "
+            f"if it is an omni model, {_OMNI}"
+        ) from None
     except HFValidationError:
         raise ModelNotFound(
             f"{model.source!r} is no folder here and no hub id; give an existing diffusers folder, "

@@ -17,10 +17,10 @@ def register() -> None:
     """Add CPU quantization methods, kernels and the worker's output path; again is harmless."""
     if not _on_cpu():
         return
-    from workbench.serve.cpu import quantization, worker
+    from workbench.serve.cpu import blocks, convolution, fp8, int8, unquantized, wna16, worker
 
-    quantization.register()
-    worker.register()
+    for part in (blocks, convolution, fp8, int8, unquantized, wna16, worker):
+        part.register()
 
 
 def _on_cpu() -> bool:

@@ -1,4 +1,4 @@
-"""The CPU kernels against other arithmetic: torch's own FP8 product, and plain loops."""
+"""FP8 on CPU against other arithmetic: by hand, and torch's own FP8 product."""
 
 from types import SimpleNamespace
 
@@ -9,11 +9,11 @@ from workbench.torchvision_ops import define_missing
 
 define_missing()
 
-from workbench.serve.cpu.quantization import (  # noqa: E402
-    ReferenceFp8LinearKernel,
-    _on_matrices,
-    scaled_fp8_quant,
+from vllm.model_executor.layers.quantization.utils.quant_utils import (  # noqa: E402
+    kFp8DynamicTensorSym,
 )
+
+from workbench.serve.cpu.fp8 import ReferenceFp8LinearKernel, scaled_fp8_quant  # noqa: E402
 
 
 def test_scale_and_values_by_hand() -> None:
@@ -51,9 +51,9 @@ def test_the_product_is_that_of_torchs_scaled_mm() -> None:
     x = torch.randn(2, 16, 64).bfloat16()
     weight, weight_scale = scaled_fp8_quant(torch.randn(32, 64))
     bias = torch.randn(32).bfloat16()
-    kernel = object.__new__(ReferenceFp8LinearKernel)
-    kernel.layer_param_names = ("weight", "weight_scale", "input_scale", "input_scale_ub")
-    kernel.config = SimpleNamespace(out_dtype=torch.bfloat16)
+    config = SimpleNamespace(out_dtype=torch.bfloat16, activation_quant_key=kFp8DynamicTensorSym)
+    names = ("weight", "weight_scale", "input_scale", "input_scale_ub")
+    kernel = ReferenceFp8LinearKernel(config, names)
     layer = SimpleNamespace(weight=weight.t(), weight_scale=weight_scale)
     result = kernel.apply_weights(layer, x, bias)
     rows, scale = scaled_fp8_quant(x.reshape(-1, 64))
@@ -62,15 +62,3 @@ def test_the_product_is_that_of_torchs_scaled_mm() -> None:
     )
     wanted = (oracle + bias.float()).reshape(2, 16, 32)
     torch.testing.assert_close(result.float(), wanted, rtol=2**-8, atol=1e-3)
-
-
-def test_a_matrix_kernel_takes_any_number_of_axes() -> None:
-    seen = []
-
-    def apply(self: object, layer: object, x: torch.Tensor, bias: object) -> torch.Tensor:
-        seen.append(x.shape)
-        return x @ torch.ones(4, 3)
-
-    result = _on_matrices(apply)(None, None, torch.ones(2, 5, 4))
-    assert seen == [(10, 4)]
-    assert result.shape == (2, 5, 3)

@@ -1,0 +1,125 @@
+"""Shapes against blocks, tiles and ranks, on shapes of real models written by hand."""
+
+from typing import Any
+
+import pytest
+
+from workbench.errors import SpecError
+from workbench.quant.checks import shapes_fit
+from workbench.quant.plan import make_plan
+from workbench.quant.ranks import Shards
+from workbench.recipes import Calibration, QuantRecipe
+from workbench.zoo.inventory import StoredLinear
+from workbench.zoo.presets import preset_of
+
+PROMPTS = Calibration(prompts=("a dog",))
+
+
+def recipe(scheme: str = "W4A16", **changes: Any) -> QuantRecipe:
+    if scheme in ("W4A16", "W8A16"):
+        return QuantRecipe(**{"method": "auto-round", "scheme": scheme, **changes})
+    calibration = {"calibration": PROMPTS} if scheme in ("FP8", "NVFP4") else {}
+    return QuantRecipe(**{"method": "modelopt", "scheme": scheme, **calibration, **changes})
+
+
+def shards(family: str, shapes: dict[str, tuple[int, int]], chosen: QuantRecipe, **heads: int):
+    return Shards(
+        layers=dict.fromkeys(shapes, chosen.scheme),
+        stored=stored(shapes),
+        preset=preset_of(family),
+        recipe=chosen,
+        heads=heads,
+    )
+
+
+def stored(shapes: dict[str, tuple[int, int]]) -> dict[str, StoredLinear]:
+    return {
+        name: StoredLinear(name=name, scheme="BF16", shape=shape, tensors={})
+        for name, shape in shapes.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("chosen", "inputs", "sizes"),
+    [
+        (recipe(), 11008, (1, 2)),  # 11008 = 86 x 128; 43 blocks at 2, 21.5 at 4
+        (recipe(group_size=32), 11008, (1, 2, 4, 8)),  # 344 blocks of 32
+        (recipe("NVFP4"), 1856, (1, 2, 4)),  # 116 blocks of 16; 14.5 at 8
+        (recipe("MXFP8"), 1856, (1, 2)),  # 58 blocks of 32; 29 at 2, 14.5 at 4
+        (recipe("FP8_PER_CHANNEL_PER_TOKEN"), 1856, (1, 2, 4)),  # no blocks, but tiles of 16
+    ],
+)
+def test_inputs_that_ranks_share_keep_their_blocks_whole(
+    chosen: QuantRecipe, inputs: int, sizes: tuple[int, ...]
+) -> None:
+    split = shards("wan", {"blocks.0.ffn.net.2": (4096, inputs)}, chosen)
+    assert split.sizes == sizes
+    split.check(sizes[-1])
+
+
+def test_outputs_that_ranks_share_are_whole_tiles() -> None:
+    split = shards("wan", {"blocks.0.ffn.net.0.proj": (480, 4096)}, recipe())
+    assert split.sizes == (1,)  # 240 is no multiple of 32
+    split = shards("wan", {"blocks.0.ffn.net.0.proj": (480, 4096)}, recipe("NVFP4"))
+    assert split.sizes == (1, 2)  # 120 is no multiple of 16
+
+
+def test_what_every_rank_holds_whole_limits_nothing() -> None:
+    name = "single_transformer_blocks.0.proj_out"
+    assert shards("flux", {name: (3072, 144)}, recipe("NVFP4")).sizes == (1, 2, 4, 8)
+    split = {"transformer_blocks.0.ff.linear_out": (64, 144)}
+    assert shards("flux2", split, recipe("NVFP4")).sizes == (1,)
+
+
+@pytest.mark.parametrize(
+    ("heads", "sizes"), [(30, (1, 2)), (24, (1, 2, 4, 8)), (52, (1, 2, 4)), (40, (1, 2, 4, 8))]
+)
+def test_heads_are_not_cut(heads: int, sizes: tuple[int, ...]) -> None:
+    split = shards("wan", {}, recipe(), num_attention_heads=heads)
+    assert split.sizes == sizes
+
+
+def test_the_message_names_the_layer_and_what_would_do() -> None:
+    split = shards("wan", {"blocks.0.attn1.to_out.0": (3072, 3072)}, recipe())
+    message = r"to_out\.0 in W4A16 gives each rank 3072/16 inputs.*at 1, 2, 4, 8"
+    with pytest.raises(SpecError, match=message):
+        split.check(16)
+    split = shards("wan", {}, recipe(), num_attention_heads=30)
+    with pytest.raises(SpecError, match=r"num_attention_heads=30 does not split among 4 .*at 1, 2"):
+        split.check(4)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "shape", "message"),
+    [
+        ("NVFP4", (64, 40), "NVFP4 does not fit .* multiple of 16 and outputs of 16; ignore="),
+        ("MXFP8", (64, 48), "multiple of 32"),
+        ("FP8_PER_CHANNEL_PER_TOKEN", (40, 64), "multiple of 16 and outputs of 16"),
+        ("W4A16", (48, 128), "group_size=128 does not fit .* outputs of 32"),
+    ],
+)
+def test_shapes_that_no_kernel_takes(scheme: str, shape: tuple[int, int], message: str) -> None:
+    chosen = recipe(scheme)
+    name = "transformer_blocks.0.attn.to_q"
+    preset = preset_of("qwen-image")
+    with pytest.raises(SpecError, match=message) as caught:
+        shapes_fit({name: scheme}, stored({name: shape}), preset, chosen, "transformer")
+    assert "'transformer_blocks.0.attn.to_v'" in str(caught.value)  # the group goes together
+
+
+def test_what_the_engine_widens_may_have_any_shape() -> None:
+    chosen = recipe("FP8_PER_CHANNEL_PER_TOKEN", all_linears=True)
+    linears = stored({"proj_out": (12, 20)})
+    shapes_fit({"proj_out": chosen.scheme}, linears, preset_of("flux"), chosen, "transformer")
+
+
+@pytest.mark.parametrize("size", [0, -1, True, "two"])
+def test_no_number_of_ranks(tiny_wan, size: object) -> None:
+    with pytest.raises(SpecError, match="tensor_parallel_size"):
+        make_plan(tiny_wan, recipe(), tensor_parallel_size=size)
+
+
+def test_ranks_as_digits(tiny_wan) -> None:
+    make_plan(tiny_wan, recipe(), tensor_parallel_size="2")
+    with pytest.raises(SpecError, match=r"num_attention_heads=2 .* 4 ranks; .* run at 1, 2"):
+        make_plan(tiny_wan, recipe(), tensor_parallel_size=4)

@@ -1,0 +1,18 @@
+"""Repairs of vLLM-Omni 0.30.0 while it loads a quantized checkpoint, ours or anybody's.
+
+An entry point of the group ``vllm_omni.general_plugins`` (pyproject.toml): vLLM-Omni calls it in
+every process, the workers' included. Nothing changes for a model that needs no repair. What is
+promised, and which upstream line each works around, is data: :data:`workbench.zoo.repairs.REPAIRS`.
+"""
+
+from __future__ import annotations
+
+__all__ = ["register"]
+
+
+def register() -> None:
+    """Put every repair in force; again is harmless."""
+    from workbench.serve.plugin import adapters, detection, missing, unread
+
+    for repair in (detection, adapters, missing, unread):
+        repair.register()
