@@ -1,5 +1,6 @@
 """Shapes against blocks, tiles and ranks, on shapes of real models written by hand."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -123,3 +124,11 @@ def test_ranks_as_digits(tiny_wan) -> None:
     make_plan(tiny_wan, recipe(), tensor_parallel_size="2")
     with pytest.raises(SpecError, match=r"num_attention_heads=2 .* 4 ranks; .* run at 1, 2"):
         make_plan(tiny_wan, recipe(), tensor_parallel_size=4)
+
+
+def test_autorounds_mxfp8_of_flux_is_refused_as_the_engine_packs_one_layer_more(
+    tiny_flux: Path,
+) -> None:
+    recipe = QuantRecipe(method="auto-round", scheme="MXFP8")
+    with pytest.raises(SpecError, match=r"norm_out\.linear of flux.*method='modelopt'"):
+        make_plan(tiny_flux, recipe)

@@ -19,7 +19,8 @@ def recipe_fits(recipe: QuantRecipe, preset: Preset, components: tuple[str, ...]
     """Refuse what no layer of this family could run.
 
     Raises:
-        SpecError: an asymmetric scheme, a family that is not quantized offline, too few steps.
+        SpecError: an asymmetric scheme, a family that is not quantized offline, a layer that the
+            engine would build packed and the file not, too few steps.
     """
     if not preset.offline:
         raise SpecError(
@@ -31,6 +32,12 @@ def recipe_fits(recipe: QuantRecipe, preset: Preset, components: tuple[str, ...]
         raise SpecError(
             "symmetric=False: vLLM 0.30 has no kernel for asymmetric 4-bit weights in this layout "
             "(vllm/.../inc/schemes/inc_wna16_scheme.py); use symmetric=True"
+        )
+    if preset.offered and (recipe.method, recipe.scheme) == ("auto-round", "MXFP8"):
+        raise SpecError(
+            f"AutoRound's MXFP8: vLLM-Omni 0.30 would build {preset.offered} of {preset.family} in "
+            "it too, although AutoRound packs the blocks alone "
+            "(vllm_omni/quantization/inc_config.py); use method='modelopt', scheme='MXFP8'"
         )
     steps = recipe.calibration.num_inference_steps if recipe.calibration else len(components)
     if steps < len(components):

@@ -77,6 +77,7 @@ FLUX = Preset(
     ),
     blocks=("transformer_blocks", "single_transformer_blocks"),
     outside=f"{_AT}/flux/flux_transformer.py:574",
+    offered="norm_out.linear",
     kept=(
         Kept(
             part=".transformer_blocks.",

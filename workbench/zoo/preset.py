@@ -64,6 +64,8 @@ class Preset:
     """Modules whose linears can be quantized; everything outside stays in 16 bit."""
     outside: str = ""
     """File and line that builds one of the linears outside."""
+    offered: str = ""
+    """A linear outside the blocks whose scheme the engine leaves to AutoRound's config, if any."""
     kept: tuple[Kept, ...] = ()
     fused: tuple[Fused, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()

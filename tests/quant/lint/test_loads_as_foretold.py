@@ -102,6 +102,7 @@ def folders(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_stock_engine_does_what_was_foretold(folders: dict[str, Path], tmp_path: Path) -> None:
     loaded = load(list(folders.values()), STOCK, tmp_path / "answer.json")
     for base, folder in folders.items():

@@ -44,7 +44,7 @@ def check_fields(component: Component) -> Iterator[Finding]:
         file = where.partition(":")[0]
         method = method_of(config)
         if not method.raw:
-            message = f"names no quant_method, so engines read it as no quantization; add one"
+            message = "names no quant_method, so engines read it as no quantization; add one"
             yield Finding(ERROR, "method-missing", file, "", message)
         elif not method.canonical:
             message = f"quant_method {method.raw!r} is unknown; known spellings are {known()}"
