@@ -9,7 +9,7 @@ LOCK := uv pip compile --quiet --universal --python-version 3.11 --no-header --n
 # Bytecode makes every later start 20 s faster, so it is written even where the shell says not to.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test check notebooks lock
+.PHONY: setup demo test test-all check notebooks lock
 
 setup:
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 to 3.13 found; name one: make PYTHON=..."; exit 1; }
@@ -19,6 +19,10 @@ demo: setup
 	@$(RUN) -c "$(REPORT)" notebooks/09_report.ipynb
 
 test: setup
+	@$(RUN) -m pytest -m "not gpu and not slow"
+
+# Every scheme on every family too, twice as long.
+test-all: setup
 	@$(RUN) -m pytest -m "not gpu"
 
 check: setup

@@ -46,9 +46,9 @@ def assert_the_rest_is_the_sources(source: Path, written: Path, layers: set[str]
 @pytest.mark.parametrize(
     ("scheme", "options"),
     [
-        ("W4A16", {"group_size": 32}),
-        ("W8A16", {}),
-        ("MXFP8", {}),
+        pytest.param("W4A16", {"group_size": 32}, marks=pytest.mark.slow),
+        pytest.param("W8A16", {}, marks=pytest.mark.slow),
+        pytest.param("MXFP8", {}, marks=pytest.mark.slow),
         ("MXFP4", {"ignore": ("attn1",)}),
         ("MIXED", {"layer_schemes": {"ffn": "W8A16", "transformer_2.blocks.0.attn1": "BF16"}}),
     ],

@@ -14,7 +14,7 @@ import pytest
 
 import workbench as wb
 from workbench import store
-from workbench.errors import LaunchFailed, PrecisionNotApplied, SpecError, StoreError
+from workbench.errors import LaunchFailed, ModelNotFound, PrecisionNotApplied, SpecError, StoreError
 from workbench.records import Checkpoint
 from workbench.serve.engine import Engine
 
@@ -96,7 +96,13 @@ def test_a_failed_launch_leaves_room_for_the_next(
     broken = tmp_path / "broken"
     shutil.copytree(tiny_qwen, broken)
     (weights,) = (broken / "transformer").glob("*.safetensors")
-    weights.write_bytes(weights.read_bytes()[:100_000])
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:100_000])
+    with pytest.raises(ModelNotFound, match=weights.name):  # seen in its header, before any load
+        wb.launch(str(broken))
+    weights.write_bytes(whole)
+    (weights,) = (broken / "vae").glob("*.safetensors")
+    weights.write_bytes(weights.read_bytes()[:10_000])
     with pytest.raises(LaunchFailed, match="broken"):
         wb.launch(str(broken))
     with wb.launch(str(tiny_qwen), quantization="int8") as engine:
@@ -110,7 +116,7 @@ def test_what_does_not_run_as_asked_is_refused(
     with pytest.raises(PrecisionNotApplied, match="W4A16 was asked for"):
         Engine(spec, tiny_qwen)  # the checkpoint's folder holds the 16-bit model after all
     with pytest.raises(PrecisionNotApplied, match="BF16 was asked for"):
-        wb.launch(str(w4a16.path))  # a quantized folder passed off as a model
+        Engine(wb.LaunchSpec(model=w4a16.model), w4a16.path)  # a quantized one passed off as 16 bit
     assert not list(runs.rglob("*.png"))
 
 

@@ -47,7 +47,12 @@ BANDS = {
 }
 LAYER = 0.004  # of one product: rounding of the result to BF16, and ties of inputs
 EVERY = ("FP8", "FP8_PER_CHANNEL_PER_TOKEN", "NVFP4", "MXFP8", "MIXED", "W4A16", "W8A16")
-CASES = [
+QUICK = {
+    ("qwen-image", "modelopt", "MIXED"), ("qwen-image", "auto-round", "W4A16"),
+    ("wan", "modelopt", "FP8"), ("flux", "modelopt", "NVFP4"),
+}  # fmt: skip
+"""What runs each time; the others are marked slow."""
+_CASES = [
     *(("qwen-image", "modelopt", scheme) for scheme in EVERY[:5]),
     *(("qwen-image", "auto-round", scheme) for scheme in EVERY[5:]),
     *(("wan", "auto-round", scheme) for scheme in ("MXFP8", "MXFP4", "W4A16")),
@@ -55,6 +60,7 @@ CASES = [
     *(("flux", "modelopt", scheme) for scheme in ("FP8", "NVFP4", "MIXED")),
     ("flux", "auto-round", "W4A16"),
 ]
+CASES = [pytest.param(*c, marks=[] if c in QUICK else [pytest.mark.slow]) for c in _CASES]
 
 
 @pytest.fixture(scope="module")

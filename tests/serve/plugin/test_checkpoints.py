@@ -22,6 +22,8 @@ CALIBRATION = Calibration(prompts=("a teapot on a table",), num_inference_steps=
 WEIGHTS = "diffusion_pytorch_model.safetensors"
 Tensors = dict[str, torch.Tensor]
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def calls(tiny_qwen: Path, tiny_flux: Path, tiny_wan: Path) -> Callable[[str], Calls]:
