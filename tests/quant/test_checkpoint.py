@@ -71,7 +71,7 @@ def test_the_same_request_is_answered_from_the_run_folder(
     assert time.perf_counter() - started < 2
     assert second == first == Checkpoint.load(first.path) == wb.load(first.key)
     assert first.model.revision.startswith("content-")
-    assert first.layer_table().shape == (26, 4)
+    assert first.layer_table().shape == (26, 5)
     assert first.size_table().set_index("component").loc["transformer", "ratio"] < 0.45
 
 

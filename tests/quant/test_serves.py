@@ -12,7 +12,7 @@ from workbench.recipes import QuantRecipe
     ("fixture", "options", "quantized"),
     [
         ("tiny_qwen", {}, 18),
-        ("tiny_flux", {"ignore": ("add_", "ff.net.2", "proj_out"), "group_size": 64}, 20),
+        ("tiny_flux", {"ignore": ("*.add_*", "ff.net.2", "proj_out"), "group_size": 64}, 20),
         ("tiny_wan", {"ignore": ("ffn.net.2", "attn1")}, 10),
     ],
 )

@@ -11,7 +11,10 @@ import pytest
 import workbench as wb
 from workbench.recipes import Calibration, QuantRecipe
 
-CALIBRATION = Calibration(prompts=("a red cube",), num_inference_steps=2, height=64, width=64)
+CALIBRATION = Calibration(
+    prompts=("a teapot on a table",), num_inference_steps=2, height=64, width=64
+)
+"""That of test_modelopt.py: both take the same checkpoints from the session's run folder."""
 RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
     "W4A16": ("auto-round", {"scheme": "W4A16"}),
     "FP8": ("modelopt", {"scheme": "FP8", "calibration": CALIBRATION}),
