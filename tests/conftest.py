@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-import sys
 from pathlib import Path
 
 import pytest
 
 from workbench.zoo.tiny import build_tiny
-
-MODULES = 200
-_frozen = 0
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Garbage collections leave out what libraries hold: a launch makes seven, a second each."""
-    global _frozen
-    if "vllm_omni" in sys.modules and len(sys.modules) > _frozen + MODULES:
-        gc.collect()
-        gc.freeze()
-        _frozen = len(sys.modules)
 
 
 @pytest.fixture(scope="session")

@@ -82,11 +82,12 @@ BASE = {
         "specs",
         "store",
     ),
-    "torchvision_ops",
+    *("engine_logs", "torchvision_ops"),
 }
 # Part of the package -> the parts it may import.
 ALLOWED = {
     "audits": {"schemes"},
+    "engine_logs": set(),
     "errors": set(),
     "torchvision_ops": set(),
     "provenance": set(),

@@ -26,6 +26,7 @@ def test_there_are_notebooks():
         "00_environment",
         "01_quantize",
         "02_generate",
+        "02_precision_audit",
         "09_report",
     }
 
@@ -67,6 +68,11 @@ def test_no_cell_is_empty(notebook):
     [
         ("00_environment", {}),
         ("01_quantize", {}),
+        pytest.param(
+            "02_precision_audit",
+            {"calibration_prompts": ["a mug"], "calibration_steps": 2, "num_inference_steps": 2},
+            marks=pytest.mark.slow,
+        ),
         ("02_generate", {"seeds": [0], "num_inference_steps": 2, "quantization": "int8"}),
         ("09_report", {"prompts": ["a car"], "seeds": [0], "num_inference_steps": 2}),
     ],

@@ -77,6 +77,7 @@ def test_each_scheme_is_written_and_leaves_the_rest_alone(
     assert "amp" not in config["quantization_config"], "nothing of the host is written"
 
 
+@pytest.mark.slow
 def test_scales_searched_on_data_count_every_prompt(tiny_wan: Path, runs: Path) -> None:
     searched = made(tiny_wan, "W4A16", disable_opt_rtn=False, calibration=CALIBRATION)
     nearest = made(tiny_wan, "W4A16")
@@ -96,6 +97,7 @@ def test_sensitivity_chooses_who_gets_eight_bits(tiny_qwen: Path, runs: Path) ->
     assert (checkpoint.path / "sensitivity.json").is_file()
 
 
+@pytest.mark.slow
 def test_an_expert_that_calibration_never_reaches_is_an_error(
     tiny_wan: Path, tmp_path: Path, runs: Path
 ) -> None:
@@ -108,7 +110,9 @@ def test_an_expert_that_calibration_never_reaches_is_an_error(
     assert not list((runs / "checkpoints").iterdir())
 
 
-@pytest.mark.parametrize("options", [{"iters": 1}, {"disable_opt_rtn": False}])
+@pytest.mark.parametrize(
+    "options", [{"iters": 1}, pytest.param({"disable_opt_rtn": False}, marks=pytest.mark.slow)]
+)
 def test_a_failing_calibration_run_fails_the_whole(
     options: dict[str, Any], tiny_qwen: Path, tmp_path: Path, runs: Path
 ) -> None:

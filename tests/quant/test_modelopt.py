@@ -64,8 +64,18 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     }
 
 
-@pytest.mark.parametrize("scheme", ["FP8", "FP8_PER_CHANNEL_PER_TOKEN", "NVFP4", "MXFP8", "MIXED"])
-@pytest.mark.parametrize("family", ["qwen-image", "flux", "wan"])
+@pytest.mark.parametrize(
+    ("family", "scheme"),
+    [
+        pytest.param(
+            family,
+            scheme,
+            marks=[] if family == "qwen-image" or scheme == "MIXED" else [pytest.mark.slow],
+        )
+        for family in ("qwen-image", "flux", "wan")
+        for scheme in ("FP8", "FP8_PER_CHANNEL_PER_TOKEN", "NVFP4", "MXFP8", "MIXED")
+    ],
+)
 def test_every_scheme_of_every_family(
     family: str, scheme: str, made: Callable[..., Checkpoint], sources: dict[str, Path]
 ) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench import store
+from workbench.engine_logs import quiet
 from workbench.errors import QuantizationFailed
 from workbench.quant.isolation import isolated
 from workbench.quant.plan import Plan
@@ -173,6 +174,7 @@ def packers() -> dict[str, Callable[..., dict[str, Tensor]]]:
 
 def _import_modelopt() -> None:
     define_missing()
+    quiet()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of plugins that it can do without
         import modelopt.torch.quantization  # noqa: F401

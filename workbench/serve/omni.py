@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
-import os
 from pathlib import Path
 from typing import Any
 
+from workbench.engine_logs import quiet
 from workbench.specs import LaunchSpec, Sampling
 from workbench.torchvision_ops import define_missing
 
@@ -16,12 +16,16 @@ EXTENSION = "workbench.serve.tracing.WorkerTools"
 def start(folder: Path, spec: LaunchSpec) -> Any:
     """A running ``Omni`` for a pipeline folder; raises whatever the engine raises."""
     define_missing()
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
-    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
-    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    quiet()
     from vllm_omni import Omni
 
-    return Omni(**engine_arguments(folder, spec))
+    gc.collect()
+    gc.freeze()  # it collects ten times while it loads, and each walks every library's objects
+    try:
+        return Omni(**engine_arguments(folder, spec))
+    except BaseException:
+        gc.unfreeze()
+        raise
 
 
 def engine_arguments(folder: Path, spec: LaunchSpec) -> dict[str, Any]:
@@ -46,6 +50,7 @@ def engine_arguments(folder: Path, spec: LaunchSpec) -> dict[str, Any]:
 
 def give_memory_back() -> None:
     """After a close: free what only the garbage collector finds, and the GPU's cached blocks."""
+    gc.unfreeze()
     gc.collect()
     import torch
 
