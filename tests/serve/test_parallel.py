@@ -37,7 +37,14 @@ def test_bf16_in_two_processes_draws_what_one_does(
     assert not _workers()
 
 
-@pytest.mark.parametrize("precision", ["FP8", "INT8", "W4A16"])
+@pytest.mark.parametrize(
+    "precision",
+    [
+        pytest.param("FP8", marks=pytest.mark.slow),
+        pytest.param("INT8", marks=pytest.mark.slow),
+        "W4A16",
+    ],
+)
 def test_low_precision_runs_in_tensor_parallel_workers(
     tiny_qwen: Path,
     w4a16: Checkpoint,
