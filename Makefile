@@ -21,7 +21,7 @@ demo: setup
 test: setup
 	@$(RUN) -m pytest -m "not gpu and not slow"
 
-# Every scheme on every family too, twice as long.
+# Every scheme on every family too.
 test-all: setup
 	@$(RUN) -m pytest -m "not gpu"
 
