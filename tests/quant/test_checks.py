@@ -111,7 +111,11 @@ def test_shapes_that_no_kernel_takes(scheme: str, shape: tuple[int, int], messag
 def test_what_the_engine_widens_may_have_any_shape() -> None:
     chosen = recipe("FP8_PER_CHANNEL_PER_TOKEN", all_linears=True)
     linears = stored({"proj_out": (12, 20)})
-    shapes_fit({"proj_out": chosen.scheme}, linears, preset_of("flux"), chosen, "transformer")
+    flux = preset_of("flux")
+    assert shapes_fit({"proj_out": chosen.scheme}, linears, flux, chosen, "transformer") is None
+    inside = "single_transformer_blocks.0.proj_out"
+    with pytest.raises(SpecError, match="does not fit"):
+        shapes_fit({inside: chosen.scheme}, stored({inside: (12, 20)}), flux, chosen, "transformer")
 
 
 @pytest.mark.parametrize("size", [0, -1, True, "two"])
