@@ -3,6 +3,8 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	$$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null \
 	&& echo $$python && break; done)
 RUN := .venv/bin/python
+# A launch is mostly one thread's Python: two files at a time, one thread each.
+TESTS := OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile
 REPORT := import sys, workbench as wb; [print(wb.report(name)) for name in sys.argv[1:]]
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate
 
@@ -19,11 +21,11 @@ demo: setup
 	@$(RUN) -c "$(REPORT)" notebooks/09_report.ipynb
 
 test: setup
-	@$(RUN) -m pytest -m "not gpu and not slow"
+	@$(TESTS) -m "not gpu and not slow"
 
 # Every scheme on every family too.
 test-all: setup
-	@$(RUN) -m pytest -m "not gpu"
+	@$(TESTS) -m "not gpu"
 
 check: setup
 	@$(RUN) -m ruff check
