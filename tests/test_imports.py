@@ -16,19 +16,32 @@ MODULES = sorted(ROOT.rglob("*.py"))
 # process (workers) or for another task (training).
 OWNERS = {
     "auto_round": ("quant/autoround.py", "quant/autoround_cures.py"),
+    "cv2": ("eval/fidelity.py", "eval/flip_colours.py", "eval/flip_error.py"),
     "diffusers": (
         "quant/pipelines.py",
-        "serve/reference.py",
+        "serve/decoding.py",
+        "serve/plain.py",
         "zoo/tiny.py",
         "zoo/training/export.py",
     ),
+    "flip_evaluator": (),
     "modelopt": ("quant/modelopt.py",),
     "nbconvert": ("eval/report.py",),
     "papermill": ("eval/report.py",),
-    "plotly": ("eval/figures.py", "eval/layer_figures.py"),
+    "plotly": (
+        "eval/bands.py",
+        "eval/curve_figures.py",
+        "eval/figure_style.py",
+        "eval/figures.py",
+        "eval/layer_figures.py",
+        "eval/prompt_figures.py",
+        "eval/score_figures.py",
+    ),
     "pynvml": ("provenance.py",),
-    "skimage": ("eval/fidelity.py",),
+    "skimage": (),
     "torch": (
+        "convolutions.py",
+        "eval/perceptual.py",
         "quant/autoround.py",
         "quant/autoround_cures.py",
         "quant/autoround_mixed.py",
@@ -46,20 +59,24 @@ OWNERS = {
         "quant/recorded.py",
         "quant/sensitivity.py",
         "serve/cpu/*.py",
+        "serve/layer_outputs.py",
         "serve/modules.py",
         "serve/omni.py",
         "serve/plugin/*.py",
         "serve/readback.py",
         "serve/recorder.py",
-        "serve/reference.py",
+        "serve/decoding.py",
+        "serve/plain.py",
         "serve/stored_weights.py",
         "serve/tracing.py",
         "torchvision_ops.py",
         "zoo/tiny.py",
         "zoo/training/*.py",
     ),
+    "torchmetrics": ("eval/perceptual.py",),
     "torchvision": (),
     "transformers": (
+        "eval/perceptual.py",
         "quant/dataset.py",
         "zoo/tiny.py",
         "zoo/tiny_tokenizers.py",
@@ -74,6 +91,7 @@ BASE = {
         "audits",
         "checkpoints",
         "errors",
+        "followed",
         "provenance",
         "records",
         "recipes",
@@ -82,11 +100,12 @@ BASE = {
         "specs",
         "store",
     ),
-    *("engine_logs", "torchvision_ops"),
+    *("convolutions", "engine_logs", "torchvision_ops"),
 }
 # Part of the package -> the parts it may import.
 ALLOWED = {
     "audits": {"schemes"},
+    "convolutions": set(),
     "engine_logs": set(),
     "errors": set(),
     "torchvision_ops": set(),
@@ -97,11 +116,13 @@ ALLOWED = {
     "specs": {"recipes", "spec"},
     "store": {"errors", "provenance", "spec"},
     "checkpoints": {"errors", "recipes", "specs", "store"},
+    "followed": {"audits", "spec", "specs", "store"},
     "records": {"audits", "checkpoints", "errors", "specs", "store"},
     "zoo": BASE,
     "quant": BASE | {"zoo"},
     "serve": BASE | {"zoo"},
     "eval": BASE | {"zoo"},
+    "noise": BASE | {"zoo", "serve", "eval"},
 }
 
 
@@ -154,7 +175,7 @@ def test_specs_and_records_take_no_torch():
 
 def test_compare_and_report_load_their_libraries_on_use():
     loaded = fresh("import sys, workbench as wb; wb.compare; wb.report; print(*sys.modules)")
-    assert {"torch", "skimage", "plotly", "papermill", "nbconvert"} & set(loaded.split()) == set()
+    assert {"torch", "cv2", "plotly", "papermill", "nbconvert"} & set(loaded.split()) == set()
 
 
 @pytest.mark.parametrize("public", wb.__all__)

@@ -27,6 +27,8 @@ def test_there_are_notebooks():
         "01_quantize",
         "02_generate",
         "02_precision_audit",
+        "04_fidelity",
+        "05_trajectories",
         "09_report",
     }
 
@@ -74,6 +76,28 @@ def test_no_cell_is_empty(notebook):
             marks=pytest.mark.slow,
         ),
         ("02_generate", {"seeds": [0], "num_inference_steps": 2, "quantization": "int8"}),
+        pytest.param(
+            "04_fidelity",
+            {
+                "prompts": ["a car"],
+                "seeds": [0],
+                "num_inference_steps": 2,
+                "online": ["INT8"],
+                "w4a16_iters": [],
+                "diffusers_floor": False,
+            },
+            marks=pytest.mark.slow,
+        ),
+        (
+            "05_trajectories",
+            {
+                "prompts": ["a car"],
+                "seeds": [0],
+                "num_inference_steps": 2,
+                "online": ["INT8"],
+                "w4a16": False,
+            },
+        ),
         ("09_report", {"prompts": ["a car"], "seeds": [0], "num_inference_steps": 2}),
     ],
 )

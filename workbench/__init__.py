@@ -20,8 +20,10 @@ _HOME = {
     "load": "records",
     **dict.fromkeys(("quantize", "lint", "recipe_from_command"), "quant"),
     "activation_ranges": "quant.ranges",
-    **dict.fromkeys(("launch", "generate", "decode", "capabilities"), "serve"),
-    **dict.fromkeys(("compare", "summary", "report"), "eval"),
+    **dict.fromkeys(("launch", "generate", "follow", "decode", "capabilities"), "serve"),
+    **dict.fromkeys(("compare", "summary", "velocity_errors", "report"), "eval"),
+    **dict.fromkeys(("score", "metric_table"), "eval.metrics"),
+    "noise_floor": "noise",
 }
 __all__ = ["provenance", *_HOME]
 

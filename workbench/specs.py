@@ -68,6 +68,8 @@ class LaunchSpec(Spec):
     """One way of running one model in vLLM-Omni."""
 
     model: ModelRef
+    runtime: Literal["vllm-omni", "diffusers"] = "vllm-omni"
+    """``diffusers`` runs the plain pipeline, the oracle: 16 bit, one device, no options."""
     recipe: QuantRecipe | None = None
     """Recipe of the checkpoint that is served; None serves the model itself."""
     quantization: OnlineQuantization | None = None
@@ -92,6 +94,23 @@ class LaunchSpec(Spec):
                 f"quantization={self.quantization!r} quantizes a 16-bit model while it loads, "
                 f"but this checkpoint is {already} already; "
                 "drop quantization, or launch the model itself"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _plain_diffusers_takes_no_options(self) -> LaunchSpec:
+        if self.runtime == "vllm-omni":
+            return self
+        allowed = {"model", "runtime", "dtype"}
+        given = [
+            f"{name}={getattr(self, name)!r}"
+            for name, field in type(self).model_fields.items()
+            if name not in allowed and getattr(self, name) != field.default
+        ]
+        if given:
+            raise ValueError(
+                f"runtime='diffusers' is the plain 16-bit pipeline on one device and ignores "
+                f"{', '.join(given)}; leave that out, or launch with runtime='vllm-omni'"
             )
         return self
 

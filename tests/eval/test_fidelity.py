@@ -1,9 +1,9 @@
 import numpy as np
-import pandas as pd
 import pytest
+from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
 from workbench.errors import ComparisonRefused
-from workbench.eval.fidelity import WINDOW, psnr_db, spread, ssim
+from workbench.eval.fidelity import WINDOW, mean_absolute_error, psnr_db, ssim
 
 
 def noisy(seed=0, shape=(24, 31, 3)):
@@ -76,39 +76,102 @@ def test_ssim_of_constant_pictures_is_the_luminance_term():
     assert ssim(constant(100), constant(150)) == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("metric", [psnr_db, ssim])
+SIZES = [(11, 11), (12, 40), (64, 48), (75, 101)]
+GRID = [
+    (shape, dtype, channels)
+    for shape in SIZES
+    for dtype in (np.uint8, np.float32, np.float64)
+    for channels in (1, 3)
+]
+
+
+def pair(shape, dtype, channels):
+    a, b = noisy(shape=(*shape, channels))
+    return (a, b) if dtype == np.uint8 else ((a / 255).astype(dtype), (b / 255).astype(dtype))
+
+
+@pytest.mark.parametrize(("shape", "dtype", "channels"), GRID)
+def test_psnr_and_ssim_match_scikit_image(shape, dtype, channels):
+    a, b = pair(shape, dtype, channels)
+    white = 255 if dtype == np.uint8 else 1.0
+    exact = [p if dtype == np.uint8 else p.astype(np.float64) for p in (a, b)]
+    expected = structural_similarity(
+        *exact,
+        channel_axis=2,
+        data_range=white,
+        gaussian_weights=True,
+        sigma=1.5,
+        use_sample_covariance=False,
+    )
+    assert ssim(a, b) == pytest.approx(expected, abs=1e-9)
+    assert psnr_db(a, b) == pytest.approx(
+        peak_signal_noise_ratio(*exact, data_range=white), abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("height", [41, 42, 43, 44, 74, 75, 106])
+def test_ssim_does_not_depend_on_where_strips_end(height):
+    a, b = noisy(shape=(height, 20, 3))
+    assert ssim(a, b) == pytest.approx(wang_2004(a, b), abs=1e-9)
+
+
+@pytest.mark.parametrize("level", [0, 128, 255])
+def test_ssim_of_faint_noise_on_a_flat_picture_is_exact(level):
+    a = constant(level, side=40)
+    b = np.clip(a + np.random.default_rng(0).integers(-2, 3, a.shape), 0, 255).astype(np.uint8)
+    assert ssim(a, b) == pytest.approx(wang_2004(a, b), abs=1e-9)
+
+
+def test_identical_pictures_have_ssim_of_exactly_one():
+    a, _ = noisy()
+    assert ssim(a, a) == ssim(a / 255, a / 255) == 1.0
+
+
+def test_psnr_and_mae_of_two_by_two_pixels_are_known_by_hand():
+    a = np.array([[0, 255], [100, 100]], np.uint8)
+    b = np.array([[0, 255], [151, 100]], np.uint8)
+    assert psnr_db(a, b) == pytest.approx(10 * np.log10(4 * 25), abs=1e-12)  # 255 / 51 = 5
+    assert mean_absolute_error(a, b) == pytest.approx(0.05, abs=1e-12)
+    assert mean_absolute_error(a / 255, b / 255) == pytest.approx(0.05, abs=1e-12)
+
+
+@pytest.mark.parametrize(("shape", "dtype", "channels"), GRID[:6])
+def test_mae_matches_its_formula(shape, dtype, channels):
+    a, b = pair(shape, dtype, channels)
+    white = 255 if dtype == np.uint8 else 1.0
+    expected = np.abs(a.astype(float) - b.astype(float)).mean() / white
+    assert mean_absolute_error(a, b) == pytest.approx(expected, abs=1e-12)
+
+
+def test_mae_of_identical_pictures_is_zero():
+    assert mean_absolute_error(*(noisy()[0],) * 2) == 0.0
+
+
+@pytest.mark.parametrize("metric", [psnr_db, ssim, mean_absolute_error])
 @pytest.mark.parametrize(
     ("reference", "candidate", "named"),
     [
-        (constant(1), constant(1, side=32), "(32, 32, 3)"),
-        (constant(1).astype(np.float32), constant(1), "float32"),
-        (constant(1), constant(1)[..., 0], "(16, 16)"),
-        (np.zeros((16, 16, 4), np.uint8), np.zeros((16, 16, 4), np.uint8), "(16, 16, 4)"),
+        (constant(1), constant(1, side=32), "32 x 32"),
+        (constant(1).astype(np.float32) * 2, constant(1), "from 2 to 2"),
+        (constant(1).astype(np.int16), constant(1), "int16"),
+        (np.zeros((16, 16, 2), np.uint8), np.zeros((16, 16, 2), np.uint8), "(16, 16, 2)"),
     ],
 )
-def test_unlike_pictures_are_refused_by_value(metric, reference, candidate, named):
+def test_pictures_that_cannot_be_compared_are_refused_by_value(metric, reference, candidate, named):
     with pytest.raises(ComparisonRefused) as error:
         metric(reference, candidate)
     assert named in str(error.value)
 
 
+@pytest.mark.parametrize("shape", [(5, 5), (6, 9), (10, 400)])
+def test_tiny_pictures_have_psnr_and_mae_but_no_ssim(shape):
+    a, b = noisy(shape=(*shape, 3))
+    assert psnr_db(a, b) > 0
+    assert mean_absolute_error(a, b) > 0
+    with pytest.raises(ComparisonRefused, match=f"11 x 11 pixels, got {shape[0]} x {shape[1]}"):
+        ssim(a, b)
+
+
 def test_ssim_refuses_pictures_smaller_than_its_window():
     with pytest.raises(ComparisonRefused, match="at least 11 x 11 pixels, got 10 x 10"):
         ssim(constant(1, side=10), constant(1, side=10))
-
-
-def test_spread_leaves_infinite_values_out():
-    assert spread(pd.Series([30.0, np.inf, 40.0])) == {
-        "finite": 2,
-        "min": 30.0,
-        "q1": 32.5,
-        "median": 35.0,
-        "q3": 37.5,
-        "max": 40.0,
-    }
-
-
-def test_spread_of_nothing_finite_is_not_a_number():
-    found = spread(pd.Series([np.inf, np.inf]))
-    assert found["finite"] == 0
-    assert np.isnan(found["median"])

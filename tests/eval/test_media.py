@@ -1,5 +1,6 @@
 import base64
 import io
+import json
 import re
 
 import numpy as np
@@ -49,6 +50,34 @@ def test_scrubber_has_a_frame_a_step_and_starts_at_the_last():
     assert "initial noise" in html
     assert "step 1 of 1, timestep 999.0" in html
     assert opened(sources(html)[2]).getpixel((5, 5))[0] == pytest.approx(10 * GAIN, abs=3)
+
+
+def test_scrubber_keeps_reference_candidate_and_difference_of_every_step():
+    pictures = {"BF16": [plain(0), plain(50)], "FP8": [plain(0), plain(60)]}
+    html = str(scrubber(pictures, [999.0]))
+    frames = json.loads(re.search(r"frames = (\[\[.*?\]\])", html)[1])
+    shown = [[opened(uri).getpixel((5, 5))[0] for uri in row] for row in frames]
+    np.testing.assert_allclose(shown, [[0, 50], [0, 60], [0, 10 * GAIN]], atol=3)
+    assert re.findall("<figcaption>(.*?)<", html) == ["BF16", "FP8", f"difference of FP8 x {GAIN}"]
+
+
+def test_a_scrubber_of_twenty_steps_stays_small():
+    side, steps = 256, 20
+    source = np.random.default_rng(0)
+    blobs = source.integers(0, 256, (side // 8, side // 8, 3)).astype(np.uint8)
+    noise = np.asarray(Image.fromarray(blobs).resize((side, side), Image.Resampling.BICUBIC))
+    ramp = np.tile(np.linspace(0, 255, side)[:, None, None], (1, side, 3))
+    grain = source.normal(0, 8, ramp.shape)  # detail of the reference that the candidate has lost
+    runs = {
+        name: [
+            Image.fromarray(
+                (picture * i / steps + noise * (1 - i / steps)).clip(0, 255).astype(np.uint8)
+            )
+            for i in range(steps + 1)
+        ]
+        for name, picture in (("BF16", ramp + grain), ("FP8", ramp))
+    }
+    assert len(str(scrubber(runs, [1.0] * steps))) < 1.5e6
 
 
 def test_scrubber_refuses_a_missing_frame():

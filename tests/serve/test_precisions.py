@@ -8,7 +8,7 @@ import pytest
 
 import workbench as wb
 from workbench.records import GenerationSet
-from workbench.serve import reference
+from workbench.serve import decode
 from workbench.serve.media import pixel_digest
 
 pytestmark = pytest.mark.usefixtures("shared_runs")
@@ -108,20 +108,28 @@ def test_a_trajectory_starts_at_noise_of_the_seed_and_has_one_latent_a_step(
     assert abs(first.latents[0].std() - 1) < 0.05
 
 
-def test_the_engine_agrees_with_plain_diffusers(sets: dict[str, GenerationSet]) -> None:
-    one = sets["BF16"][0]
-    folder = reference.zoo.locate(sets["BF16"].spec.launch.model)
-    _, oracle = reference.draw(folder, one.prompt, one.seed, sets["BF16"].spec.sampling)
-    np.testing.assert_allclose(one.trajectory.timesteps, oracle.timesteps, rtol=1e-5)
-    np.testing.assert_array_equal(one.trajectory.latents[0], oracle.latents[0])
-    final, wanted = one.trajectory.latents[-1], oracle.latents[-1]
-    assert np.linalg.norm(final - wanted) / np.linalg.norm(wanted) < 0.02
+def test_the_engine_agrees_with_plain_diffusers(
+    sets: dict[str, GenerationSet], shared_runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKBENCH_RUNS", str(shared_runs))
+    spec = sets["BF16"].spec
+    oracle = wb.generate(
+        spec.launch.model, spec.prompts, sampling=spec.sampling, runtime="diffusers"
+    )
+    assert oracle.audit.verdict == "as requested"
+    assert oracle.audit.attention_backend == "diffusers"
+    for one, plain in zip(sets["BF16"], oracle, strict=True):
+        np.testing.assert_allclose(one.trajectory.timesteps, plain.trajectory.timesteps, rtol=1e-5)
+        np.testing.assert_array_equal(one.trajectory.latents[0], plain.trajectory.latents[0])
+        final, wanted = one.trajectory.latents[-1], plain.trajectory.latents[-1]
+        assert np.linalg.norm(final - wanted) / np.linalg.norm(wanted) < 0.02
+        assert plain.peak_memory_bytes > sum(oracle.audit.weight_bytes.values()) / 2
 
 
 def test_decoding_the_last_latent_gives_the_picture(sets: dict[str, GenerationSet]) -> None:
     one = sets["BF16"][0]
     spec = sets["BF16"].spec
-    (picture,) = reference.decode(spec.launch.model, one.trajectory.latents[-1:], spec.sampling)
+    (picture,) = decode(spec.launch.model, one.trajectory.latents[-1:], spec.sampling)
     difference = np.abs(np.asarray(picture, float) - np.asarray(one.image, float))
     assert difference.mean() < 1.5
 

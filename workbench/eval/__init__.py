@@ -1,12 +1,13 @@
 """From generations to findings: numbers, tables, figures and one HTML report.
 
-Light to import: scikit-image, plotly and papermill load on first use, each in the one module that
-owns it.
+Light to import: OpenCV, torchmetrics, plotly and papermill load on first use, each in the modules
+that own it.
 """
 
 from workbench.eval.comparison import Comparison, compare
 from workbench.eval.report import report
 from workbench.eval.styling import style
 from workbench.eval.summary import summary
+from workbench.eval.velocity import velocity_errors
 
-__all__ = ["Comparison", "compare", "report", "style", "summary"]
+__all__ = ["Comparison", "compare", "report", "style", "summary", "velocity_errors"]

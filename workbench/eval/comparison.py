@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from workbench.eval import guard
+from workbench.eval.floor import AgainstFloor, NoiseFloor, against_floor
+from workbench.eval.gate import Gate, gate
 from workbench.eval.labels import label
-from workbench.eval.trajectory import divergence, envelope, first_step_outside
+from workbench.eval.metrics import DEFAULT, score_pairs
+from workbench.eval.population import paired_effect, summarised
+from workbench.eval.trajectory import divergence, envelope, first_not_finite, first_step_outside
+from workbench.eval.views import Views
 from workbench.records import Generation, GenerationSet
 
-if TYPE_CHECKING:
-    from PIL import Image
-    from plotly.graph_objects import Figure
-
-    from workbench.eval.media import Html
-
-METRICS = ("psnr_db", "ssim", "relative_l2")
 IDENTICAL = "identical to the reference: precision not applied?"
+LATENTS = ("relative_l2", "cosine")  # of the final latents, in every table
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Comparison:
+class Comparison(Views):
     """What a change of precision did to each picture. Made by :func:`compare`."""
 
     reference: GenerationSet
     candidate: GenerationSet
     floor: Comparison | None = None
-    """The reference against its own repeat; None where that was not measured."""
+    """The reference against itself, under the candidate's conditions; None if not measured."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Metrics that were not computed, and why: too small, weights not available."""
+    notes: tuple[str, ...] = ()
+    """What was done to pictures before they were compared."""
     pairs: tuple[guard.Pair, ...] = field(repr=False)
     """(reference, candidate) of each row of :meth:`table`."""
     _table: pd.DataFrame = field(repr=False)
@@ -45,13 +47,19 @@ class Comparison:
             return IDENTICAL
         return ""
 
+    @property
+    def against_floor(self) -> AgainstFloor:
+        """``inside the floor``, ``above``, ``identical``, ``no floor measured``, ``not finite``."""
+        return against_floor(self.summary(), self.floor)
+
     def table(self) -> pd.DataFrame:
         """One row a pair, worst PSNR first.
 
         Returns:
-            prompt, seed, psnr_db (infinite when identical), ssim (-1 to 1), relative_l2 (of the
-            final latents), first_step_outside (the floor; missing when never, or without a floor),
-            identical.
+            prompt, seed; a column for each metric of ``compare`` (PSNR is infinite when identical);
+            relative_l2 and cosine of the final latents; first_step_outside (the floor; missing when
+            never, or without a floor); first_not_finite (step of the candidate; missing when none
+            is); identical.
         """
         return self._table.copy()
 
@@ -60,103 +68,84 @@ class Comparison:
 
         Returns:
             precision, prompt, seed, and the columns of :func:`divergence`: step, timestep,
-            relative_l2, cosine.
+            relative_l2, cosine, signal_to_error_db, share_of_final.
         """
         return self._steps.copy()
 
     def summary(self) -> pd.DataFrame:
-        """Spread of each metric over the pairs.
+        """Each metric over all pairs.
 
         Returns:
-            Index psnr_db, ssim, relative_l2; columns n, identical (pairs with equal pixels), finite
-            (pairs counted in what follows), min, q1, median, q3, max.
+            Index: the metrics; columns n, identical (pairs with equal pixels), finite (pairs
+            counted in what follows), mean, min, q1, median, q3, max, low and high (95 % bootstrap
+            interval of the median), floor (worst value of the floor; missing without one).
         """
-        from workbench.eval.fidelity import spread
+        return summarised(self._table, self.floor and self.floor.table())
 
-        counts = {"n": len(self._table), "identical": int(self._table["identical"].sum())}
-        rows = {name: counts | spread(self._table[name]) for name in METRICS}
-        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("metric")
+    def gate(self, *, quantile: float = 0.0, **limits: float) -> Gate:
+        """Whether the pairs keep these limits, at most the given share of them excepted.
 
-    def plot_divergence(self) -> Figure:
-        """Relative L2 by denoising step, with the floor where there is one."""
-        from workbench.eval.figures import divergence_by_step
-
-        return divergence_by_step(self._steps, floor=self.floor and self.floor.steps())
-
-    def flip(self, index: int = 0) -> Html:
-        """Flip between the two pictures of row ``index`` of :meth:`table`; 0 is the worst pair.
-
-        Raises:
-            IndexError: no such row.
-        """
-        from workbench.eval.media import flip
-
-        reference, candidate = self.pairs[index]
-        names = (label(self.reference), label(self.candidate))
-        return flip((reference.image, candidate.image), labels=names, caption=self._caption(index))
-
-    def scrub(
-        self,
-        index: int,
-        reference_frames: Sequence[Image.Image],
-        candidate_frames: Sequence[Image.Image],
-    ) -> Html:
-        """Slide through the denoising steps of row ``index``.
+        >>> comparison.gate(psnr_db=30, ssim=0.95, quantile=0.1)  # doctest: +SKIP
 
         Args:
-            index: row of :meth:`table`; 0 is the worst pair.
-            reference_frames: steps + 1 pictures, decoded from
-                ``pairs[index][0].trajectory.latents``.
-            candidate_frames: the same of ``pairs[index][1]``.
+            quantile: Share of the pairs that may fail each limit, from 0 to below 1.
+            **limits: Metric -> the least value where higher is better, else the largest.
 
         Raises:
-            IndexError: no such row.
-            ComparisonRefused: not one picture a latent.
+            ComparisonRefused: an unknown or missing metric, or a quantile out of range.
         """
-        from workbench.eval.media import scrubber
+        return gate(self._table, limits, quantile, self.missing)
 
-        frames = {
-            f"reference {label(self.reference)}": reference_frames,
-            f"candidate {label(self.candidate)}": candidate_frames,
-        }
-        timesteps = self.pairs[index][0].trajectory.timesteps
-        return scrubber(frames, timesteps, caption=self._caption(index))
-
-    def _caption(self, index: int) -> str:
-        row = self._table.iloc[index]
-        return f"{row.prompt} · seed {row.seed} · PSNR {row.psnr_db:.1f} dB · SSIM {row.ssim:.3f}"
+    def against(self, other: Comparison, metric: str = "psnr_db") -> dict[str, float]:
+        """This candidate less another one on the same pairs; see :func:`paired_effect`."""
+        return paired_effect(self._table, other._table, metric)
 
 
 def compare(
-    reference: GenerationSet, candidate: GenerationSet, *, floor: Comparison | None = None
+    reference: GenerationSet,
+    candidate: GenerationSet,
+    *,
+    floor: Comparison | NoiseFloor | None = None,
+    metrics: Sequence[str] | None = None,
+    across: Collection[str] = (),
 ) -> Comparison:
     """Compare two sets that differ in precision alone, by prompt and seed.
 
     Args:
         reference: usually BF16.
         candidate: the same request at another precision, or a repeat of the reference: the floor.
-        floor: ``compare(reference, repeat)``; gives every row its first step outside.
+        floor: :func:`workbench.noise_floor`, of which the part with the candidate's conditions is
+            taken, or ``compare(reference, repeat)``.
+        metrics: keys of :func:`workbench.metric_table`; None takes the cheap ones that need no
+            weights. Those of the latents are always there.
+        across: conditions that may differ too: ``runtime``, ``attention_backend``,
+            ``parallelism``, ... The distance is then theirs and the precision's together.
 
     Warns when pairs are missing from one set, when a set meets itself, and when two precisions gave
     identical pixels.
 
     Raises:
         ComparisonRefused: unequal sampling, layout, timesteps or initial noise; a failed audit; no
-            pair in common.
+            pair in common; an unknown metric or condition.
     """
-    guard.refuse_unlike(reference, candidate)
+    guard.refuse_unlike(reference, candidate, across)
+    if isinstance(floor, NoiseFloor):
+        floor = floor.belonging(candidate)
     if floor is not None:
-        guard.refuse_foreign_floor(reference, (floor.reference, floor.candidate))
+        guard.refuse_foreign_floor(reference, candidate, (floor.reference, floor.candidate))
     found = guard.pairs(reference, candidate)
     steps = [divergence(a.trajectory, b.trajectory) for a, b in found]
-    limit = None if floor is None else envelope(floor.steps())
-    table = pd.DataFrame([_row(pair, of, limit) for pair, of in zip(found, steps, strict=True)])
-    table = table.astype({"first_step_outside": "Int64"}).sort_values("psnr_db", kind="stable")
+    wanted = DEFAULT if metrics is None else [name for name in metrics if name not in LATENTS]
+    pictures = ((a.image, b.image) for a, b in found)
+    scores = list(score_pairs(pictures, wanted, prompts=[a.prompt for a, _ in found]))
+    table = _table(found, steps, scores, None if floor is None else envelope(floor.steps()))
     _warn_of_identical(reference, candidate, table["identical"])
     return Comparison(
         reference=reference,
         candidate=candidate,
         floor=floor,
+        missing={name: why for one in scores for name, why in one.missing.items()},
+        notes=tuple(dict.fromkeys(note for one in scores for note in one.notes)),
         pairs=tuple(found[i] for i in table.index),
         _table=table.reset_index(drop=True),
         _steps=pd.concat(
@@ -166,20 +155,24 @@ def compare(
     )
 
 
-def _row(pair: guard.Pair, steps: pd.DataFrame, limit: pd.Series | None) -> dict[str, Any]:
-    from workbench.eval.fidelity import psnr_db, ssim
-
-    reference, candidate = pair
-    a, b = np.asarray(reference.image), np.asarray(candidate.image)
-    return {
-        "prompt": reference.prompt,
-        "seed": reference.seed,
-        "psnr_db": psnr_db(a, b),
-        "ssim": ssim(a, b),
-        "relative_l2": steps["relative_l2"].iloc[-1],
-        "first_step_outside": first_step_outside(steps, limit),
-        "identical": reference.sha256 == candidate.sha256,
-    }
+def _table(
+    pairs: list[guard.Pair], steps: list[pd.DataFrame], scores: list[Any], limit: pd.Series | None
+) -> pd.DataFrame:
+    rows = [
+        {
+            "prompt": reference.prompt,
+            "seed": reference.seed,
+            **scored.values,
+            **{name: of[name].iloc[-1] for name in LATENTS},
+            "first_step_outside": first_step_outside(of, limit),
+            "first_not_finite": first_not_finite(candidate.trajectory),
+            "identical": reference.sha256 == candidate.sha256,
+        }
+        for (reference, candidate), of, scored in zip(pairs, steps, scores, strict=True)
+    ]
+    table = pd.DataFrame(rows).astype({"first_step_outside": "Int64", "first_not_finite": "Int64"})
+    worst = "psnr_db" if "psnr_db" in table else "relative_l2"
+    return table.sort_values(worst, ascending=worst == "psnr_db", kind="stable")
 
 
 def _named(precision: str, reference: Generation, steps: pd.DataFrame) -> pd.DataFrame:

@@ -3,20 +3,53 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection
 from typing import Any
 
 from workbench.errors import ComparisonRefused
 from workbench.records import Generation, GenerationSet
 
 Pair = tuple[Generation, Generation]
+CONDITIONS = (
+    "runtime",
+    "attention_backend",
+    "parallelism",
+    "dtype",
+    "step_execution",
+    "max_num_seqs",
+    "enforce_eager",
+    "platform",
+)
+"""What moves latents without being a change of precision."""
 
 
-def refuse_unlike(reference: GenerationSet, candidate: GenerationSet) -> None:
+def conditions(one: GenerationSet) -> dict[str, Any]:
+    """How a set was run, precision apart, by the names of CONDITIONS; attention as resolved."""
+    launch = one.spec.launch
+    resolved = {"attention_backend": one.audit.attention_backend, "platform": one.audit.platform}
+    return {name: resolved.get(name, getattr(launch, name, None)) for name in CONDITIONS}
+
+
+def refuse_unlike(
+    reference: GenerationSet, candidate: GenerationSet, across: Collection[str] = ()
+) -> None:
     """Refuse two sets that differ in sampling or layout, or that do not run what was asked.
 
+    Args:
+        reference: One set.
+        candidate: The other.
+        across: What may differ: names of CONDITIONS, or ``model``.
+
     Raises:
-        ComparisonRefused: names each differing field with both values.
+        ComparisonRefused: names each differing field with both values; an unknown name in
+            ``across``.
     """
+    known = ("model", *CONDITIONS)
+    unknown = set(across) - set(known)
+    if unknown:
+        raise ComparisonRefused(
+            f"across={sorted(unknown)} are no conditions; there are {', '.join(known)}"
+        )
     for role, one in (("reference", reference), ("candidate", candidate)):
         if one.audit.verdict == "not applied":
             raise ComparisonRefused(
@@ -28,12 +61,17 @@ def refuse_unlike(reference: GenerationSet, candidate: GenerationSet) -> None:
     if reference.spec.launch.stored is not None or candidate.spec.launch.stored is not None:
         _warn_of_another_folder(reference, candidate)
         a["model"] = b["model"] = None  # equal noise and timesteps are asked for in any case
-    differing = [f"{name} is {a[name]!r} against {b[name]!r}" for name in a if a[name] != b[name]]
+    differing = [
+        f"{name} is {a[name]!r} against {b[name]!r}"
+        for name in a
+        if a[name] != b[name] and name not in across
+    ]
     if differing:
         raise ComparisonRefused(
             f"reference {reference.key} and candidate {candidate.key} differ in more than "
             "precision: "
-            f"{'; '.join(differing)}. Generate one of them again with the other's values"
+            f"{'; '.join(differing)}. Generate one of them again with the other's values, or "
+            "name conditions that may differ in across="
         )
 
 
@@ -66,27 +104,36 @@ def pairs(reference: GenerationSet, candidate: GenerationSet) -> list[Pair]:
 
 
 def refuse_foreign_floor(
-    reference: GenerationSet, floor: tuple[GenerationSet, GenerationSet]
+    reference: GenerationSet,
+    candidate: GenerationSet,
+    floor: tuple[GenerationSet, GenerationSet],
 ) -> None:
-    """Refuse a noise floor that is not the reference's launch against its own repeat.
+    """Refuse a noise floor that is not the reference against itself under these conditions.
 
     Raises:
-        ComparisonRefused: another launch or sampling.
+        ComparisonRefused: another launch, sampling, or conditions than the candidate's.
     """
-    for one in floor:
-        differs = [
-            name
-            for name in ("launch", "sampling")
-            if getattr(one.spec, name) != getattr(reference.spec, name)
-        ]
+    first, second = floor
+    for one, like in ((first, reference), (second, candidate)):
+        differs = [name for name, same in _of_floor(one, reference, like).items() if not same]
         if differs:
             raise ComparisonRefused(
                 f"the floor's set {one.key} ({one.precision}) has another {' and '.join(differs)} "
-                "than the reference "
-                f"{reference.key} ({reference.precision}); a floor compares the reference with its "
-                "own repeat: "
+                f"than the reference {reference.key} ({reference.precision}) under the conditions "
+                f"of {like.key}; a floor compares the reference with itself, run as the candidate "
+                "was run: floor=noise_floor(reference), or "
                 "floor=compare(reference, generate(..., repeat=1))"
             )
+
+
+def _of_floor(one: GenerationSet, reference: GenerationSet, like: GenerationSet) -> dict[str, bool]:
+    mine, wanted = conditions(one), conditions(like)
+    return {
+        "model": one.spec.launch.model == reference.spec.launch.model,
+        "precision": one.precision == reference.precision,
+        "sampling": one.spec.sampling == reference.spec.sampling,
+        **{name: mine[name] == wanted[name] for name in CONDITIONS},
+    }
 
 
 def _warn_of_another_folder(reference: GenerationSet, candidate: GenerationSet) -> None:
@@ -103,14 +150,7 @@ def _warn_of_another_folder(reference: GenerationSet, candidate: GenerationSet) 
 
 
 def _must_match(one: GenerationSet) -> dict[str, Any]:
-    launch = one.spec.launch
-    names = ("model", "dtype", "parallelism", "step_execution", "max_num_seqs", "enforce_eager")
-    return {
-        **dict(one.spec.sampling),
-        **{name: getattr(launch, name) for name in names},
-        "attention_backend": one.audit.attention_backend,  # as resolved
-        "platform": one.audit.platform,
-    }
+    return {**dict(one.spec.sampling), "model": one.spec.launch.model, **conditions(one)}
 
 
 def _asked(one: GenerationSet) -> str:

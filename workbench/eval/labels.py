@@ -64,7 +64,19 @@ def _details(launches: dict[str, LaunchSpec]) -> dict[str, str]:
 
 def _facts(launch: LaunchSpec) -> dict[str, Any]:
     recipe = launch.recipe.model_dump(mode="json") if launch.recipe is not None else {}
-    return {**recipe, "model": launch.model.source}
+    return {**recipe, **run_facts(launch), "model": launch.model.source}
+
+
+def run_facts(launch: LaunchSpec) -> dict[str, Any]:
+    """How a launch departs from the default ways of running: ``tensor_parallel_size`` -> 2, ..."""
+    layout, default = launch.parallelism, LaunchSpec(model=launch.model)
+    facts = {
+        name: getattr(launch, name)
+        for name in ("runtime", "attention_backend", "step_execution", "max_num_seqs")
+        if getattr(launch, name) != getattr(default, name)
+    }
+    degrees = {name: size for name, size in layout.model_dump().items() if size > 1}
+    return {**facts, **degrees}
 
 
 def _short(value: Any) -> bool:

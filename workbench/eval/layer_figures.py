@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.eval.figures import colour, styled
+from workbench.eval.figure_style import colour, styled, text
 
-ROW_PIXELS = 14
+ROW_PIXELS = 14  # of a layer, less where there are many
+TALLEST = 2400  # pixels of all layers
+_NOTHING = "#D0D0D0"  # no error: a colour outside the scale
 _NUMBER = r"\.\d+(?=\.|$)"
 
 
@@ -56,27 +58,37 @@ def range_heatmap(ranges: pd.DataFrame) -> go.Figure:
         ranges: as made by :meth:`workbench.records.Checkpoint.range_table`: component, name, step,
             timestep, amax.
     """
-    table = ranges.assign(layer=ranges["component"] + "." + ranges["name"]).pivot_table(
-        index="layer", columns="step", values="amax", aggfunc="max", sort=False
-    )
-    times = ranges.groupby("step")["timestep"].first().reindex(table.columns)
-    figure = go.Figure(
-        go.Heatmap(
-            z=np.log10(table.to_numpy().clip(min=1e-6)),
-            x=[f"{step} (t={time:.3g})" for step, time in times.items()],
-            y=list(table.index),
-            customdata=table.to_numpy(),
-            colorscale="Viridis",
-            colorbar={"title": "log10"},
-            hovertemplate="%{y}<br>step %{x}: %{customdata:.4g}<extra></extra>",
-        )
-    )
-    figure.update_yaxes(autorange="reversed", tickfont_size=9)
-    height = 160 + ROW_PIXELS * len(table)
+    table = _by_layer(ranges, "amax")
+    figure = _heatmap(np.log10(table.clip(lower=1e-6)), table, _times(ranges), "largest input")
     note = "one scale covers a whole row under a static scheme: look for rows that change colour"
-    return styled(
-        figure, "Largest input by layer and denoising step", note, x="denoising step", y=""
-    ).update_layout(height=height, margin_l=330)
+    return _layered(figure, table, "Largest input by layer and denoising step", note)
+
+
+def layer_step_heatmap(errors: pd.DataFrame) -> go.Figure:
+    """Error of each layer's output at each denoising step; the logarithm as colour.
+
+    Layers run down in the order of the table, which should be the network's. Where there is no
+    error at all the cell is grey; what was not measured, or is not finite, is white.
+
+    Args:
+        errors: one row a layer and step: component, name, quantized (False is shown in grey
+            letters), step, timestep, relative_l2 (0 or larger).
+    """
+    table = _by_layer(errors, "relative_l2")
+    finite = table.where(np.isfinite(table))
+    figure = _heatmap(np.log10(finite.where(finite > 0)), table, _times(errors), "relative L2")
+    if (table == 0).to_numpy().any():
+        figure.add_trace(_zeros(table, figure.data[0].x))
+    kept = {str(layer) for layer in _layers(errors)[~errors["quantized"].astype(bool)]}
+    figure.update_traces(
+        y=[
+            f"<span style='color:#888888'>{layer}</span>" if layer in kept else layer
+            for layer in table.index
+        ]
+    )
+    return _layered(
+        figure, table, "Error by layer and denoising step", _worst(finite, table, bool(kept))
+    )
 
 
 def sensitivity_bars(table: pd.DataFrame) -> go.Figure:
@@ -118,6 +130,83 @@ def kinds(names: Iterable[str]) -> list[str]:
     """Names of linears with the numbers of their blocks taken out: ``blocks.3.ffn`` -> ``ffn``."""
     plain = pd.Series(list(names), dtype=str).str.replace(_NUMBER, "", regex=True)
     return list(plain.str.replace(r"^(?:single_)?(?:transformer_)?blocks\.", "", regex=True))
+
+
+def _layers(rows: pd.DataFrame) -> pd.Series:
+    return (rows["component"] + "." + rows["name"]).map(text)
+
+
+def _by_layer(rows: pd.DataFrame, value: str) -> pd.DataFrame:
+    """Index layers in the order of the rows, columns steps."""
+    table = rows.assign(layer=_layers(rows)).pivot_table(
+        index="layer", columns="step", values=value, aggfunc="max", sort=False, dropna=False
+    )
+    return table.sort_index(axis=1)
+
+
+def _times(rows: pd.DataFrame) -> list[str]:
+    times = rows.groupby("step")["timestep"].first()
+    return [f"{step} (t={time:.4g})" for step, time in times.items()]
+
+
+def _heatmap(
+    logarithms: pd.DataFrame, table: pd.DataFrame, times: list[str], title: str
+) -> go.Figure:
+    return go.Figure(
+        go.Heatmap(
+            z=logarithms.to_numpy(),
+            x=times,
+            y=list(table.index),
+            customdata=table.to_numpy(),
+            colorscale="Viridis",
+            colorbar={
+                "title": title,
+                "tickprefix": "10<sup>",
+                "ticksuffix": "</sup>",
+                "lenmode": "pixels",
+                "len": 260,
+                "y": 1,
+                "yanchor": "top",
+            },
+            hovertemplate="%{y}<br>step %{x}: %{customdata:.4g}<extra></extra>",
+        )
+    )
+
+
+def _zeros(table: pd.DataFrame, times: tuple) -> go.Heatmap:
+    return go.Heatmap(
+        z=np.where(table == 0, 0.0, np.nan),
+        x=times,
+        y=list(table.index),
+        colorscale=[[0, _NOTHING], [1, _NOTHING]],
+        showscale=False,
+        hovertemplate="%{y}<br>step %{x}: exactly 0<extra></extra>",
+    )
+
+
+def _worst(finite: pd.DataFrame, table: pd.DataFrame, kept: bool) -> str:
+    cells = finite.stack()
+    notes = []
+    if (cells > 0).any():
+        layer, step = cells.idxmax()
+        notes.append(f"worst: {layer} at step {step}, {cells.max():.3g}")
+    if (table == 0).to_numpy().any():
+        notes.append("grey cells: exactly 0, no error")
+    broken = int((~np.isfinite(table)).to_numpy().sum())
+    if broken:
+        notes.append(f"white: {broken} not measured or not finite")
+    if kept:
+        notes.append("grey names: layers that are not quantized")
+    return "; ".join(notes)
+
+
+def _layered(figure: go.Figure, table: pd.DataFrame, title: str, note: str) -> go.Figure:
+    row = min(ROW_PIXELS, max(1, TALLEST / max(1, len(table))))
+    figure.update_yaxes(autorange="reversed", tickfont_size=9, showgrid=False)
+    figure.update_xaxes(tickfont_size=10, showgrid=False)
+    styled(figure, title, note, x="denoising step", y="")
+    spare = figure.layout.margin.t + 70
+    return figure.update_layout(height=max(spare + row * len(table), 430), margin_l=330)
 
 
 def _names(table: pd.DataFrame) -> list[str]:

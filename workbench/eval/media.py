@@ -58,11 +58,11 @@ def flip(
         for name, pressed in zip(names, ("true", "false", "false"), strict=True)
     ]
     images = [
-        _image(data_uri(_fit(picture, FLIP_SIDE)), name, hidden)
+        image_tag(data_uri(fitted(picture, FLIP_SIDE)), name, hidden)
         for picture, name, hidden in zip(shown, names, ("", " hidden", " hidden"), strict=True)
     ]
     width = min(max(pictures[0].width, 384), FLIP_SIDE)
-    return _fill(
+    return filled(
         "flip.html",
         caption=escape(caption),
         buttons="\n".join(buttons),
@@ -95,17 +95,17 @@ def scrubber(
                 f"pass {len(timesteps) + 1}, the initial noise first"
             )
     panes = {
-        name: [data_uri(_fit(frame, FRAME_SIDE), lossy=True) for frame in row]
+        name: [data_uri(fitted(frame, FRAME_SIDE), lossy=True) for frame in row]
         for name, row in _panes(frames)
     }
     steps = ["initial noise"] + [
         f"step {i} of {len(timesteps)}, timestep {t:.1f}" for i, t in enumerate(timesteps, 1)
     ]
     images = [
-        f"<figure>{_image(row[-1], name)}<figcaption>{escape(name)}</figcaption></figure>"
+        f"<figure>{image_tag(row[-1], name)}<figcaption>{escape(name)}</figcaption></figure>"
         for name, row in panes.items()
     ]
-    return _fill(
+    return filled(
         "scrubber.html",
         caption=escape(caption),
         last=len(timesteps),
@@ -139,11 +139,24 @@ def grid(
             f"{list(reference.spec.prompts.prompts)} at seeds {list(reference.spec.seeds)}"
         )
     rows = [_grid_row(item, sets) for item in chosen]
-    return _fill("grid.html", caption=escape(text), rows="\n".join(rows), width=GRID_SIDE // 2 + 20)
+    return filled(
+        "grid.html", caption=escape(text), rows="\n".join(rows), width=GRID_SIDE // 2 + 20
+    )
 
 
 def difference(reference: Image.Image, candidate: Image.Image) -> Image.Image:
     """The absolute difference of two RGB pictures, 8 times as bright.
+
+    Raises:
+        ComparisonRefused: unequal sizes.
+    """
+    refuse_unequal(reference, candidate)
+    apart = ImageChops.difference(reference.convert("RGB"), candidate.convert("RGB"))
+    return apart.point(lambda value: min(GAIN * value, 255))
+
+
+def refuse_unequal(reference: Image.Image, candidate: Image.Image) -> None:
+    """Refuse two pictures that cannot be laid over each other.
 
     Raises:
         ComparisonRefused: unequal sizes.
@@ -153,8 +166,6 @@ def difference(reference: Image.Image, candidate: Image.Image) -> Image.Image:
             f"pictures of {reference.size} and {candidate.size} pixels; generate both at one "
             "height and width"
         )
-    apart = ImageChops.difference(reference.convert("RGB"), candidate.convert("RGB"))
-    return apart.point(lambda value: min(GAIN * value, 255))
 
 
 def data_uri(picture: Image.Image, *, lossy: bool = False) -> str:
@@ -183,16 +194,17 @@ def _grid_row(reference: Generation, sets: Mapping[str, GenerationSet]) -> str:
             (i for i in one if (i.prompt, i.seed) == (reference.prompt, reference.seed)), None
         )
         if item is not None:
-            picture = data_uri(_fit(item.image, GRID_SIDE), lossy=True)
+            picture = data_uri(fitted(item.image, GRID_SIDE), lossy=True)
             caption = f"<b>{escape(name)}</b>{_against(reference, item)}"
             shown.append(
-                f"<figure>{_image(picture, f'{name}: {item.prompt}')}"
+                f"<figure>{image_tag(picture, f'{name}: {item.prompt}')}"
                 f"<figcaption>{caption}</figcaption></figure>"
             )
     return f'<div>seed {reference.seed}</div><div class="row">{"".join(shown)}</div>'
 
 
-def _image(source: str, name: str, attributes: str = "") -> str:
+def image_tag(source: str, name: str, attributes: str = "") -> str:
+    """An ``img`` of a data URI; ``name`` is what a screen reader says."""
     return f'<img src="{source}" alt="{escape(name)}"{attributes}>'
 
 
@@ -206,13 +218,15 @@ def _against(reference: Generation, item: Generation) -> str:
     return f"{psnr_db(np.asarray(reference.image), np.asarray(item.image)):.1f} dB"
 
 
-def _fit(picture: Image.Image, side: int) -> Image.Image:
+def fitted(picture: Image.Image, side: int) -> Image.Image:
+    """A copy whose longest side has at most ``side`` pixels."""
     shown = picture.copy()
     shown.thumbnail((side, side), Image.Resampling.LANCZOS)  # never enlarges
     return shown
 
 
-def _fill(template: str, **values: object) -> Html:
+def filled(template: str, **values: object) -> Html:
+    """A file of ``workbench/eval/templates`` with its values and an id of its own put in."""
     unique = f"wb-{uuid.uuid4().hex[:12]}"
     return Html(
         Template(read_template(template)).substitute(

@@ -9,34 +9,45 @@ from typing import Any
 
 from workbench import store
 from workbench.eval.comparison import Comparison
+from workbench.eval.floor import NoiseFloor
+from workbench.eval.labels import labels
 from workbench.eval.summary import summary
 from workbench.records import GenerationSet
 
 
 def run_card(
-    reference: GenerationSet, comparisons: Iterable[Comparison], *, floor: Comparison
+    reference: GenerationSet, comparisons: Iterable[Comparison], *, floor: Comparison | NoiseFloor
 ) -> Path:
     """Write the card of a comparison into ``cards`` of the run folder.
 
     Args:
         reference: The set that all others are measured against.
         comparisons: One a candidate, against ``reference``.
-        floor: ``compare(reference, repeat)``.
+        floor: :func:`workbench.noise_floor`, or ``compare(reference, repeat)``.
 
     Returns:
-        The file: ``summary`` (one record a precision, bytes and seconds), ``runs`` (launch,
+        The file: ``summary`` (one record a precision, bytes and seconds), ``floor``
+        (one record a condition), ``metrics`` (spread and interval by precision), ``runs`` (launch,
         kernels, every picture with its digest and time), ``pairs`` (scores) and ``provenance``.
     """
     compared = list(comparisons)
     table = summary(reference, compared, floor=floor)
-    sets = [reference, floor.candidate, *(one.candidate for one in compared)]
+    whole = floor if isinstance(floor, NoiseFloor) else _repeat_only(reference, floor)
+    floors = list(whole.measured.values())
+    names = labels(one.candidate for one in compared)
+    sets = [reference, *(one.candidate for one in (*floors, *compared))]
     card = {
         "schema_version": 1,
         "request": reference.spec.model_dump(mode="json", exclude={"launch"}),
         "summary": _records(table),
         "speed_note": table.attrs["speed_note"],
+        "floor": _records(whole.table()),
+        "metrics": {
+            name: _records(one.summary().reset_index())
+            for name, one in zip(names, compared, strict=True)
+        },
         "runs": [_run(one) for one in sets],
-        "pairs": {one.candidate.precision: _records(one.table()) for one in compared},
+        "pairs": {name: _records(one.table()) for name, one in zip(names, compared, strict=True)},
         "provenance": reference.provenance,
     }
     folder = store.root() / "cards"
@@ -44,6 +55,10 @@ def run_card(
     file = folder / f"{reference.key}.json"
     store.write_json(file, card)
     return file
+
+
+def _repeat_only(reference: GenerationSet, floor: Comparison) -> NoiseFloor:
+    return NoiseFloor(reference=reference, measured={"repeat": floor})
 
 
 def _run(one: GenerationSet) -> dict[str, Any]:

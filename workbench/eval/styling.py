@@ -11,8 +11,11 @@ from workbench.eval.units import memory_unit
 if TYPE_CHECKING:
     from pandas.io.formats.style import Styler
 
-TEXT_COLUMNS = (0, 4, 10, 11)
-LEGEND = "Median [lowest – highest]; ↑ higher is better, ↓ lower is better."
+TEXT_COLUMNS = ("precision", "against floor", "audit, share of linears quantized", "kernel")
+LEGEND = (
+    "PSNR: median (its 95 % interval), and the worst pair; latency: median [fastest – slowest]; "
+    "↑ higher is better, ↓ lower is better."
+)
 
 
 def style(summary: pd.DataFrame) -> Styler:
@@ -22,10 +25,11 @@ def style(summary: pd.DataFrame) -> Styler:
         summary: as made by :func:`workbench.eval.summary.summary`.
     """
     note = summary.attrs.get("speed_note", "")
-    aligned = [{"selector": f".col{i}", "props": "text-align: left"} for i in TEXT_COLUMNS]
+    table = _readable(summary)
+    text = [table.columns.get_loc(name) for name in TEXT_COLUMNS]
+    aligned = [{"selector": f".col{i}", "props": "text-align: left"} for i in text]
     return (
-        _readable(summary)
-        .style.format(escape="html")
+        table.style.format(escape="html")
         .hide(axis="index")
         .set_caption(f"{LEGEND} {note}".strip())
         .set_table_styles(
@@ -39,7 +43,7 @@ def style(summary: pd.DataFrame) -> Styler:
                     "selector": "th, td",
                     "props": "text-align: right; padding: .3em .5em; white-space: nowrap",
                 },
-                {"selector": "th, td.col11", "props": "white-space: normal"},
+                {"selector": f"th, td.col{text[-1]}", "props": "white-space: normal"},
                 *aligned,
             ]
         )
@@ -56,6 +60,7 @@ def _readable(table: pd.DataFrame) -> pd.DataFrame:
             "precision": table["precision"],
             "PSNR, dB ↑": [_psnr(row) for row in table.itertuples()],
             "SSIM ↑": table["ssim"].map("{:.4f}".format, na_action="ignore").fillna(""),
+            "FLIP ↓": table["flip"].map("{:.4f}".format, na_action="ignore").fillna(""),
             "pairs": table["n"].map(str, na_action="ignore").fillna(""),
             "against floor": table["against_floor"],
             "latency, s ↓": [
@@ -80,4 +85,7 @@ def _psnr(row: Any) -> str:
         return ""  # the reference itself
     if row.identical == row.n:
         return "identical"
-    return f"{row.psnr_db:.1f} [{row.psnr_db_min:.1f} – {row.psnr_db_max:.1f}]"
+    within = (
+        "" if pd.isna(row.psnr_db_low) else f" ({row.psnr_db_low:.1f} – {row.psnr_db_high:.1f})"
+    )
+    return f"{row.psnr_db:.1f}{within}, {row.psnr_db_min:.1f}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import pandas as pd
 
 from workbench.eval.comparison import Comparison, compare
+from workbench.eval.floor import NoiseFloor
 from workbench.eval.labels import label, labels
 from workbench.records import GenerationSet
 
@@ -27,9 +28,12 @@ COLUMNS = (
     "transformer_bytes",
     "checkpoint_bytes",
     "psnr_db",
+    "psnr_db_low",
+    "psnr_db_high",
     "psnr_db_min",
     "psnr_db_max",
     "ssim",
+    "flip",
     "n",
     "identical",
     "against_floor",
@@ -39,7 +43,10 @@ EXCLUDED = "not applied: excluded"
 
 
 def summary(
-    reference: GenerationSet, candidates: Iterable[GenerationSet | Comparison], *, floor: Comparison
+    reference: GenerationSet,
+    candidates: Iterable[GenerationSet | Comparison],
+    *,
+    floor: Comparison | NoiseFloor,
 ) -> pd.DataFrame:
     """One row a precision: the reference, its repeat (the floor), then each candidate.
 
@@ -47,7 +54,7 @@ def summary(
         reference: the set that all others are measured against.
         candidates: sets, or comparisons of them against ``reference`` that are at hand already. A
             set whose audit says ``not applied`` keeps its row and has no figures.
-        floor: ``compare(reference, repeat)``.
+        floor: :func:`workbench.noise_floor`, or ``compare(reference, repeat)``.
 
     Returns:
         One column each, bytes and seconds throughout:
@@ -59,7 +66,8 @@ def summary(
         - peak_memory_bytes (highest, the first picture left out likewise); weight_bytes (loaded, on
           rank 0); transformer_bytes and checkpoint_bytes (on disk);
         - psnr_db (median of the finite values, infinite when all pairs are identical),
-          psnr_db_min, psnr_db_max; ssim (median); n; identical;
+          psnr_db_low and psnr_db_high (95 % bootstrap interval of it), psnr_db_min, psnr_db_max;
+          ssim and flip (medians); n; identical;
         - against_floor: ``identical``, ``inside the floor`` (median relative L2 of the final
           latents at most the floor's largest), ``above``, or ``not finite``;
         - flag: :attr:`Comparison.flag`, or ``not applied: excluded``.
@@ -67,8 +75,10 @@ def summary(
         ``attrs["speed_note"]`` says when times mean nothing.
 
     Raises:
-        ComparisonRefused: a candidate that :func:`compare` refuses.
+        ComparisonRefused: a candidate that :func:`compare` refuses, or a floor without a repeat of
+            the reference.
     """
+    repeat = floor.repeat if isinstance(floor, NoiseFloor) else floor
     compared = [
         one
         if isinstance(one, Comparison) or _not_applied(one)
@@ -77,8 +87,8 @@ def summary(
     ]
     baseline = _latency(reference)["latency_s"]
     rows = [{**_cost(reference, baseline), "against_floor": "reference", "flag": ""}]
-    rows += [_row(one, baseline, floor) for one in (floor, *compared)]
-    sets = [reference, *map(_candidate, (floor, *compared))]
+    rows += [_row(one, baseline) for one in (repeat, *compared)]
+    sets = [reference, *map(_candidate, (repeat, *compared))]
     table = (
         pd.DataFrame(rows)
         .assign(precision=labels(sets))
@@ -88,6 +98,55 @@ def summary(
     run = [_candidate(one) for one in compared if isinstance(one, Comparison)]
     table.attrs["speed_note"] = _speed_note([reference, *run])
     return table
+
+
+def metric_stats(
+    comparisons: Iterable[Comparison], metric: str, *, floor: Comparison | None = None
+) -> pd.DataFrame:
+    """One metric over all precisions, for :func:`workbench.eval.score_figures.scores_with_floor`.
+
+    Args:
+        comparisons: One a precision.
+        metric: A row of :meth:`Comparison.summary`.
+        floor: The reference against itself.
+
+    Returns:
+        One row a precision: precision, the columns of :meth:`Comparison.summary`, against_floor.
+        ``attrs["floor"]`` holds low and high of the floor's pairs, or None.
+    """
+    every = list(comparisons)
+    rows = [
+        {**one.summary().loc[metric], "against_floor": one.against_floor, "precision": name}
+        for name, one in zip(labels(one.candidate for one in every), every, strict=True)
+    ]
+    table = pd.DataFrame(rows).astype({"n": int, "identical": int})
+    values = None if floor is None else floor.table()[metric].astype(float)
+    table.attrs["floor"] = None if values is None else {"low": values.min(), "high": values.max()}
+    return table
+
+
+def pair_table(comparisons: Iterable[Comparison]) -> pd.DataFrame:
+    """The rows of :meth:`Comparison.table` of several candidates, with their precision in front."""
+    every = list(comparisons)
+    names = labels(one.candidate for one in every)
+    tables = [one.table().assign(precision=name) for name, one in zip(names, every, strict=True)]
+    whole = pd.concat(tables, ignore_index=True)
+    return whole[["precision", *whole.columns.drop("precision")]]
+
+
+def pair_effects(comparisons: Iterable[Comparison], metric: str) -> pd.DataFrame:
+    """Each candidate less each later one on the same pairs.
+
+    Returns:
+        first, second, and what :meth:`Comparison.against` gives.
+    """
+    every = list(comparisons)
+    named = list(zip(labels(one.candidate for one in every), every, strict=True))
+    rows = [
+        {"first": first, "second": second, **a.against(b, metric)}
+        for (first, a), (second, b) in combinations(named, 2)
+    ]
+    return pd.DataFrame(rows)
 
 
 def fidelity_order(comparisons: Iterable[Comparison]) -> pd.DataFrame:
@@ -117,13 +176,13 @@ def _candidate(one: GenerationSet | Comparison) -> GenerationSet:
     return one.candidate if isinstance(one, Comparison) else one
 
 
-def _row(one: GenerationSet | Comparison, baseline: float, floor: Comparison) -> dict[str, Any]:
+def _row(one: GenerationSet | Comparison, baseline: float) -> dict[str, Any]:
     """A candidate's figures; of a set that does not run what was asked for, none."""
     if isinstance(one, GenerationSet):
         return {"verdict": one.audit.verdict, "flag": EXCLUDED}
     return {
         **_cost(one.candidate, baseline),
-        **_fidelity(one, floor),
+        **_fidelity(one),
         "flag": one.flag,
     }
 
@@ -162,31 +221,18 @@ def _cost(one: GenerationSet, baseline_s: float) -> dict[str, Any]:
     }
 
 
-def _fidelity(one: Comparison, floor: Comparison) -> dict[str, Any]:
+def _fidelity(one: Comparison) -> dict[str, Any]:
     metrics = one.summary()
     psnr = metrics.loc["psnr_db"]
+    spread = {f"psnr_db_{name}": psnr[name] for name in ("low", "high", "min", "max")}
     return {
         "psnr_db": _median_psnr(one),
-        "psnr_db_min": psnr["min"],
-        "psnr_db_max": psnr["max"],
-        "ssim": metrics.loc["ssim", "median"],
+        **spread,
+        **{name: metrics.loc[name, "median"] for name in ("ssim", "flip") if name in metrics.index},
         "n": psnr["n"],
         "identical": psnr["identical"],
-        "against_floor": _against_floor(metrics, floor),
+        "against_floor": one.against_floor,
     }
-
-
-def _against_floor(metrics: pd.DataFrame, floor: Comparison) -> str:
-    latents = metrics.loc["relative_l2"]
-    if latents["finite"] < latents["n"]:
-        return "not finite"
-    if latents["identical"] == latents["n"]:
-        return "identical"
-    return (
-        "inside the floor"
-        if latents["median"] <= floor.summary().loc["relative_l2", "max"]
-        else "above"
-    )
 
 
 def _speed_note(sets: list[GenerationSet]) -> str:

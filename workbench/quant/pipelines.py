@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
+from workbench import convolutions
 from workbench.errors import QuantizationFailed
 from workbench.quant.calls import call_arguments
 from workbench.recipes import Calibration
@@ -57,6 +58,7 @@ def load_pipeline(source: Path, *, trust: bool = False) -> Any:
         QuantizationFailed: diffusers cannot load it.
     """
     define_missing()
+    convolutions.register()
     from diffusers import DiffusionPipeline
 
     try:

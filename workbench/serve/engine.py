@@ -2,69 +2,38 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from workbench import store
-from workbench.audits import Audit
-from workbench.errors import LaunchFailed, WorkbenchError
-from workbench.records import Generation, GenerationSet, Trajectory
+from workbench.errors import SpecError
+from workbench.followed import LAYERS, VELOCITIES, Followed, LayerRecording
+from workbench.records import GenerationSet
 from workbench.serve import omni
-from workbench.serve.audit import audit
-from workbench.serve.expected import expectations
-from workbench.serve.guards import check_launch
-from workbench.serve.media import frames_of, pixel_digest, png
-from workbench.serve.proof import proved, samples
-from workbench.serve.requests import generate_spec, needed_bytes, pairs
-from workbench.serve.source import source_of
-from workbench.specs import GenerateSpec, LaunchSpec, PromptSet, Sampling
-from workbench.zoo.families import family_of
+from workbench.serve.drawing import Drawn, populate, trajectory_of
+from workbench.serve.following import (
+    error_table,
+    follow,
+    follow_spec,
+    layers_spec,
+    record_layers,
+)
+from workbench.serve.media import frames_of
+from workbench.serve.requests import generate_spec
+from workbench.serve.session import Session
+from workbench.specs import PromptSet, Sampling
 from workbench.zoo.weights import weight_bytes
 
-logger = logging.getLogger(__name__)
-KIND = "generations"
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-class Engine:
-    """vLLM-Omni with one model at one precision and layout.
+class Engine(Session):
+    """vLLM-Omni with one model at one precision and layout. Made by :func:`workbench.launch`.
 
-    Made by :func:`workbench.launch`. Closing it frees the model; a request that was interrupted
-    closes the engine inside, and the next one starts it again.
+    Use it in a ``with`` statement: closing it frees the model.
     """
-
-    def __init__(self, spec: LaunchSpec, folder: Path) -> None:
-        self.spec = spec
-        self.folder = folder
-        self.family = family_of(folder)
-        self.load_s = 0.0
-        self._held_before = 0
-        self._omni: Any = None
-        self._closed = False
-        check_launch(spec, self.family, folder)
-        self.audit: Audit
-        self._start()
-
-    def __enter__(self) -> Engine:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Stop the workers and free the model; again is harmless."""
-        self._closed = True
-        self._stop()
 
     def generate(
         self,
@@ -92,118 +61,116 @@ class Engine:
         spec = generate_spec(
             self.spec, self.folder, prompts, seeds=seeds, sampling=sampling, repeat=repeat
         )
-        if store.has(KIND, spec) and not force:
-            return GenerationSet.load(store.open_complete(KIND, spec))
-        folder = store.prepare(KIND, spec, needed_bytes=needed_bytes(spec), force=force)
-        names = [self._draw_missing(folder, spec, *pair) for pair in pairs(spec)]
-        store.commit(
-            folder,
+        return populate(
             spec,
-            {
-                "items": names,
+            lambda prompt, seed: self._draw(prompt, seed, spec.sampling),
+            lambda: {
                 "audit": self.audit.to_json(),
                 "load_s": self.load_s,
                 "checkpoint_bytes": weight_bytes(self.folder),
             },
+            force=force,
         )
-        return GenerationSet.load(folder)
 
-    def _draw_missing(
-        self, folder: Path, spec: GenerateSpec, index: int, prompt: str, seed: int
-    ) -> str:
-        name = f"{index:04d}-{seed}"
-        target = folder / name
-        if not (target / "generation.json").is_file():
-            self._draw(target, prompt, seed, spec.sampling)
-        return name
+    def follow(
+        self, reference: GenerationSet, *, pairs: int | None = None, repeat: int = 0
+    ) -> Followed:
+        """Predict along a set's trajectories: each step begins at its latents, not at our own.
 
-    def _draw(self, folder: Path, prompt: str, seed: int, sampling: Sampling) -> None:
+        The velocity that the model predicts at each of them is kept, so that its error is seen
+        without what earlier errors led to (teacher forcing).
+
+        Args:
+            reference: Whose latents; the same model and sampling.
+            pairs: The first this many generations of it; None follows all.
+            repeat: Counts independent runs of the same request.
+
+        Raises:
+            SpecError: a set that this model cannot follow.
+            LaunchFailed: the engine died; the same call goes on where it stopped.
+        """
+        spec = follow_spec(self.spec, reference, pairs, repeat)
+        if store.has(VELOCITIES, spec):
+            return Followed.load(store.open_complete(VELOCITIES, spec))
+        return follow(spec, reference, self._recorded, self.audit)
+
+    def record_layers(
+        self,
+        reference: GenerationSet,
+        index: int = 0,
+        *,
+        rows: int = 16,
+        steps: Iterable[int] | None = None,
+    ) -> LayerRecording:
+        """Keep what every linear is given and gives back along one trajectory.
+
+        Args:
+            reference: Usually this model's own set.
+            index: Which of its generations.
+            rows: Inputs kept of each linear and step, besides the one with the largest entry.
+            steps: Steps kept, from 1; None takes six spread over the run.
+
+        Raises:
+            SpecError: steps that the run does not take, or more than one worker.
+        """
+        self._refuse_shards()
+        spec = layers_spec(self.spec, reference, index, rows=rows, steps=steps)
+        if store.has(LAYERS, spec):
+            return LayerRecording.load(store.open_complete(LAYERS, spec))
+
+        def watched(*request: Any) -> dict[str, Any]:
+            return self._recorded(*request, watch=(rows, list(spec.steps)))
+
+        def save(file: str) -> list[str]:
+            return omni.call(self._omni, "workbench_save_layers", file)
+
+        return record_layers(spec, reference[index], watched, save)
+
+    def layer_errors(self, recording: LayerRecording) -> pd.DataFrame:
+        """Where error enters: each linear here at the recorded inputs, against recorded outputs.
+
+        Args:
+            recording: Made by :meth:`record_layers` of the reference's engine.
+
+        Returns:
+            One row a linear and step, in the order of the network: component, name, scheme (that it
+            runs in), quantized, step, timestep, relative_l2 (of its output; what came in is exact,
+            so nothing accumulates). ``attrs["missing"]`` names linears that are not loaded here.
+
+        Raises:
+            SpecError: more than one worker.
+        """
+        self._refuse_shards()
+        answer = omni.call(self._omni, "workbench_layer_errors", str(recording.file))
+        return error_table(recording, answer, self.audit)
+
+    def _refuse_shards(self) -> None:
+        if self.spec.parallelism.world_size > 1:
+            raise SpecError(
+                f"{self.spec.parallelism!r} gives each worker a part of a layer; "
+                "launch with one device to look at single layers"
+            )
+
+    def _recorded(
+        self,
+        prompt: str,
+        seed: int,
+        sampling: Sampling,
+        along: Path,
+        watch: tuple[int, list[int]] | None = None,
+    ) -> dict[str, Any]:
+        _, trace, _ = self._request(prompt, seed, sampling, along=str(along), watch=watch)
+        return trace["trajectory"]
+
+    def _draw(self, prompt: str, seed: int, sampling: Sampling) -> Drawn:
         output, trace, elapsed_s = self._request(prompt, seed, sampling)
-        frames = frames_of(output)
-        store.make_folder(folder / "frames" if len(frames) > 1 else folder)
-        for number, frame in enumerate(frames):
-            name = f"frames/{number:04d}.png" if len(frames) > 1 else "image.png"
-            store.write_bytes(folder / name, png(frame))
-        _trajectory(trace, self.family.name).save(folder / "trajectory.safetensors")
-        Generation(
-            folder=folder,
-            prompt=prompt,
-            seed=seed,
-            sha256=pixel_digest(frames),
+        return Drawn(
+            frames=frames_of(output.images[0]),
+            trajectory=trajectory_of(trace["trajectory"], self.family.name),
             elapsed_s=elapsed_s,
             stage_durations_s=_seconds(output.stage_durations),
             peak_memory_bytes=trace["peak_memory_bytes"] - self._held_before,
-        ).save()
-
-    def _request(
-        self, prompt: str, seed: int, sampling: Sampling
-    ) -> tuple[Any, dict[str, Any], float]:
-        if self._closed:
-            raise LaunchFailed("this engine is closed; launch the model again")
-        if self._omni is None:
-            self._start()
-        try:
-            counting = self.spec.enforce_eager and self.audit.flops_coverage is None
-            omni.call(self._omni, "workbench_start", True, counting)
-            began = time.perf_counter()
-            output = omni.request(self._omni, prompt, seed, sampling)
-            elapsed_s = time.perf_counter() - began
-            trace = omni.call(self._omni, "workbench_finish")
-            if trace["rows"] is not None:
-                self.audit = self.audit.counted(trace["rows"])
-            return output, trace, elapsed_s
-        except BaseException as error:  # an interrupt too leaves a request inside the engine
-            self._stop()
-            if isinstance(error, Exception):
-                raise LaunchFailed(
-                    f"{self.spec.precision} failed on {prompt!r} with seed {seed}: {error}; what "
-                    "was finished is kept, and the same call goes on with a fresh engine"
-                ) from error
-            raise
-
-    def _start(self) -> None:
-        began = time.perf_counter()
-        try:
-            self._held_before = omni.held_bytes(self.spec)
-            self._omni = omni.start(self.folder, self.spec)
-            self.audit = self._proved_audit()
-        except BaseException as error:
-            self._stop()
-            if isinstance(error, WorkbenchError) or not isinstance(error, Exception):
-                raise
-            raise LaunchFailed(
-                f"vLLM-Omni did not start {self.folder} at {self.spec.precision}: {error}"
-            ) from error
-        self.load_s = time.perf_counter() - began
-        logger.info("%s", self.audit)
-
-    def _proved_audit(self) -> Audit:
-        expected = expectations(self.folder, self.family, self.spec)
-        found = audit(self.spec, expected, omni.call(self._omni, "workbench_census"))
-        source = source_of(self.spec, self.folder, self.family)
-        asked = samples(found.layers, expected, source)
-        answers = omni.call(self._omni, "workbench_read_back", asked)["answers"]
-        return proved(found, asked, answers, source)
-
-    def _stop(self) -> None:
-        if self._omni is None:
-            return
-        engine, self._omni = self._omni, None
-        engine.close()
-        del engine  # else its worker survives the collection
-        omni.give_memory_back()
-
-
-def _trajectory(trace: dict[str, Any], family: str) -> Trajectory:
-    recorded = trace["trajectory"]
-    if not recorded:
-        raise LaunchFailed(
-            f"no denoising step of {family} was seen; its pipeline steps in a way we do not wrap"
         )
-    timesteps = np.asarray(recorded["timesteps"], dtype=np.float64)
-    return Trajectory(
-        latents=np.asarray(recorded["latents"], dtype=np.float32), timesteps=timesteps
-    )
 
 
 def _seconds(durations: dict[str, float] | None) -> dict[str, float]:

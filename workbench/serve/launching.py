@@ -6,8 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from workbench import store
+from workbench.errors import SpecError
+from workbench.followed import VELOCITIES, Followed
 from workbench.records import Checkpoint, GenerationSet
-from workbench.serve.engine import KIND, Engine
+from workbench.serve.drawing import KIND
+from workbench.serve.engine import Engine
+from workbench.serve.following import follow_spec
+from workbench.serve.plain import PlainDiffusers
 from workbench.serve.requests import generate_spec, launch_spec, needed_bytes
 from workbench.specs import ModelRef, PromptSet, Sampling
 
@@ -27,7 +32,12 @@ def launch(model: ModelRef | Checkpoint | str, **options: Any) -> Engine:
         PrecisionNotApplied: the loaded modules do not run at the precision asked for.
         LaunchFailed: the engine did not start.
     """
-    return Engine(*launch_spec(model, **options))
+    spec, folder = launch_spec(model, **options)
+    if spec.runtime != "vllm-omni":
+        raise SpecError(
+            f"runtime={spec.runtime!r} is no engine to launch; workbench.generate draws with it"
+        )
+    return Engine(spec, folder)
 
 
 def generate(
@@ -42,13 +52,16 @@ def generate(
 ) -> GenerationSet:
     """Launch, generate, close; when all pictures are there already, nothing is launched.
 
-    Arguments are those of :func:`launch` and :meth:`Engine.generate`.
+    Arguments are those of :func:`launch` and :meth:`Engine.generate`; ``runtime="diffusers"`` draws
+    with the plain pipeline instead.
     """
     spec, folder = launch_spec(model, **options)
     request = generate_spec(spec, folder, prompts, seeds=seeds, sampling=sampling, repeat=repeat)
     if store.has(KIND, request) and not force:
         return GenerationSet.load(store.open_complete(KIND, request))
     store.prepare(KIND, request, needed_bytes=needed_bytes(request))
+    if spec.runtime == "diffusers":
+        return PlainDiffusers(spec, folder).populate(request, force=force)
     with Engine(spec, folder) as engine:
         return engine.generate(
             request.prompts,
@@ -57,3 +70,23 @@ def generate(
             repeat=repeat,
             force=force,
         )
+
+
+def follow(
+    model: ModelRef | Checkpoint | str,
+    reference: GenerationSet,
+    *,
+    pairs: int | None = None,
+    repeat: int = 0,
+    **options: Any,
+) -> Followed:
+    """Launch, follow a set's trajectories, close; see :meth:`Engine.follow`.
+
+    Nothing is launched when all of it is in the store.
+    """
+    spec, folder = launch_spec(model, **options)
+    request = follow_spec(spec, reference, pairs, repeat)
+    if store.has(VELOCITIES, request):
+        return Followed.load(store.open_complete(VELOCITIES, request))
+    with Engine(spec, folder) as engine:
+        return engine.follow(reference, pairs=pairs, repeat=repeat)

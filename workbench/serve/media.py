@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from PIL import Image
 
 
-def frames_of(output: Any) -> list[Image.Image]:
-    """One RGB picture, or the frames of a video, of an ``OmniRequestOutput``."""
+def frames_of(first: Any) -> list[Image.Image]:
+    """One RGB picture, or the frames of a video, of a pipeline's first output."""
     from PIL import Image
 
-    first = output.images[0]
+    if isinstance(first, list):
+        return [frame.convert("RGB") for frame in first]
     if isinstance(first, Image.Image):
         return [first.convert("RGB")]
     pixels = np.asarray(first, dtype=np.float32)  # [1, frames, height, width, 3] or without the 1

@@ -17,28 +17,48 @@ class Recorder:
 
     def __init__(self, pipeline: Any) -> None:
         self.latents: list[torch.Tensor] = []
+        self.velocities: list[torch.Tensor] = []
         self.timesteps: list[Any] = []
         self.enabled = False
+        self._along: torch.Tensor | None = None
         self._inside = False
         self._wrap(pipeline, "scheduler_step_maybe_with_cfg")
         self._wrap(getattr(pipeline, "scheduler", None), "step")
 
-    def start(self) -> None:
-        """Forget what was kept and keep from now on."""
-        self.latents, self.timesteps = [], []
+    def start(self, along: torch.Tensor | None = None) -> None:
+        """Forget what was kept and keep from now on.
+
+        Args:
+            along: Latents [steps + 1, ...] of another run. Each step then ends at that run's
+                latents, whatever it came to itself, so that the next one begins where that run
+                did; what the model predicted is kept as velocities.
+        """
+        self.latents, self.timesteps, self.velocities = [], [], []
+        self._along = along
         self.enabled = True
 
     def finish(self) -> dict[str, Any]:
-        """Latents, float32 [steps + 1, ...], and timesteps [steps]; they are forgotten here."""
+        """Latents, float32 [steps + 1, ...], and timesteps [steps]; they are forgotten here.
+
+        Of a run along another one also ``velocities``, float32 [steps, ...].
+        """
         self.enabled = False
         if not self.latents:
             return {}
-        latents = torch.stack(self.latents).float().cpu().numpy()
-        timesteps = [
-            float(t.flatten()[0]) if torch.is_tensor(t) else float(t) for t in self.timesteps
-        ]
-        self.latents, self.timesteps = [], []
-        return {"latents": latents, "timesteps": timesteps}
+        kept = {
+            "latents": _stacked(self.latents),
+            "timesteps": [_number(t) for t in self.timesteps],
+        }
+        if self.velocities:
+            kept["velocities"] = _stacked(self.velocities)
+        self.start()
+        self.enabled = False
+        return kept
+
+    @property
+    def step(self) -> int:
+        """Number of the step that is being taken, from 1."""
+        return len(self.timesteps) + 1
 
     def _wrap(self, owner: Any, name: str) -> None:
         step = getattr(owner, name, None)
@@ -55,6 +75,7 @@ class Recorder:
                 self._inside = not outermost
             if outermost and self.enabled:
                 self._keep(t, latents, result)
+                return result if self._along is None else self._led_back(noise_pred, result)
             return result
 
         setattr(owner, name, recorded)
@@ -65,6 +86,27 @@ class Recorder:
             self.latents.append(before.detach().clone())
         self.latents.append(after.detach().clone())  # pipelines may write the next step in place
         self.timesteps.append(t)
+
+    def _led_back(self, noise_pred: Any, result: Any) -> Any:
+        if torch.is_tensor(noise_pred):  # on one rank of a CFG-parallel pair it may be None
+            self.velocities.append(noise_pred.detach().clone())
+        own = result[0] if isinstance(result, tuple) else result
+        step = len(self.timesteps)
+        if step >= len(self._along) or self._along[step].shape != own.shape:
+            raise ValueError(
+                f"step {step} has latents {tuple(own.shape)}, and the run to follow holds "
+                f"{tuple(self._along.shape)}"
+            )
+        theirs = self._along[step].to(own.device, own.dtype)
+        return (theirs, *result[1:]) if isinstance(result, tuple) else theirs
+
+
+def _stacked(tensors: list[torch.Tensor]) -> Any:
+    return torch.stack(tensors).float().cpu().numpy()
+
+
+def _number(timestep: Any) -> float:
+    return float(timestep.flatten()[0]) if torch.is_tensor(timestep) else float(timestep)
 
 
 class RowCounter:

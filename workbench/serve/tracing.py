@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 from vllm.distributed import get_tensor_model_parallel_world_size
 from vllm_omni.diffusion.distributed import parallel_state
 from vllm_omni.platforms import current_omni_platform
 
 from workbench.serve import modules
+from workbench.serve.layer_outputs import LayerRecorder, output_errors
 from workbench.serve.readback import read_back
 from workbench.serve.recorder import Recorder, RowCounter
 
@@ -23,13 +25,17 @@ class WorkerTools:
 
     model_runner: Any
 
-    def workbench_start(self, record: bool, count_rows: bool = False) -> None:
-        """Before a request: a new peak, a new trajectory and new row counts if asked for."""
+    def workbench_start(self, count_rows: bool = False, along: str = "") -> None:
+        """Before a request: a new peak, a new trajectory, and new row counts if asked for.
+
+        Args:
+            count_rows: Count the inputs of each linear.
+            along: File of the trajectory that the request is led along; see :class:`Recorder`.
+        """
         pipeline = self.model_runner.pipeline
         if not hasattr(self, "_workbench_recorder"):
             self._workbench_recorder = Recorder(pipeline)
-        if record:
-            self._workbench_recorder.start()
+        self._workbench_recorder.start(load_file(along)["latents"] if along else None)
         self._workbench_counter = RowCounter(modules.linears(pipeline)) if count_rows else None
         current_omni_platform.reset_peak_memory_stats()
         self._workbench_resident = current_omni_platform.memory_allocated()
@@ -45,6 +51,21 @@ class WorkerTools:
             "rows": counter.finish() if counter is not None else None,
             "peak_memory_bytes": sum(_gather(self._peak_memory())),
         }
+
+    def workbench_watch_layers(self, rows: int, steps: list[int]) -> None:
+        """After a start: keep inputs and outputs of every linear at these steps."""
+        self._workbench_layers = LayerRecorder(
+            modules.linears(self.model_runner.pipeline), self._workbench_recorder, rows, steps
+        )
+
+    def workbench_save_layers(self, file: str) -> list[str]:
+        """Write what the linears were given and gave back; their names."""
+        return self._workbench_layers.save(file)
+
+    def workbench_layer_errors(self, file: str) -> dict[str, Any]:
+        """Each linear here at recorded inputs, against recorded outputs."""
+        loaded = dict(modules.linears(self.model_runner.pipeline))
+        return {"rows": output_errors(loaded, file), "linears": sorted(loaded)}
 
     def workbench_census(self) -> dict[str, Any]:
         """Plain facts about the loaded pipeline on this rank, for :mod:`workbench.serve.audit`."""

@@ -17,9 +17,18 @@ def register() -> None:
     """Add CPU quantization methods, kernels and the worker's output path; again is harmless."""
     if not _on_cpu():
         return
-    from workbench.serve.cpu import blocks, convolution, fp8, int8, unquantized, wna16, worker
+    from workbench import convolutions
+    from workbench.serve.cpu import (
+        blocks,
+        fp8,
+        int8,
+        unquantized,
+        warmup,
+        wna16,
+        worker,
+    )
 
-    for part in (blocks, convolution, fp8, int8, unquantized, wna16, worker):
+    for part in (convolutions, blocks, fp8, int8, unquantized, warmup, wna16, worker):
         part.register()
 
 

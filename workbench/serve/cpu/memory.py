@@ -45,7 +45,7 @@ def allocated_bytes() -> int:
 
 def peak_bytes() -> int:
     """Highest resident size since :func:`reset_peak`, above the baseline."""
-    return max(0, _high_water_mark() - _baseline)
+    return max(0, high_water_mark() - _baseline)
 
 
 def resident_bytes() -> int:
@@ -53,7 +53,8 @@ def resident_bytes() -> int:
     return psutil.Process().memory_info().rss
 
 
-def _high_water_mark() -> int:
+def high_water_mark() -> int:
+    """Highest resident size of this process since :func:`reset_peak`."""
     status = Path("/proc/self/status")
     if status.exists():
         for line in status.read_text().splitlines():

@@ -17,7 +17,7 @@ NAMES = ("conv1d", "conv2d", "conv3d")
 
 
 def register() -> None:
-    """Take float32 for the sum where oneDNN has no BF16."""
+    """Take float32 for the sum where oneDNN has no BF16; again is harmless."""
     if torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return
     for name in NAMES:
@@ -37,9 +37,15 @@ def _in_float32(convolve: Callable[..., torch.Tensor]) -> Callable[..., torch.Te
         *rest: Any,
         **named: Any,
     ) -> torch.Tensor:
-        if input.dtype != torch.bfloat16 or input.device.type != "cpu":
+        if input.device.type != "cpu" or _computed_in(input) != torch.bfloat16:
             return convolve(input, weight, bias, *rest, **named)
-        wide = None if bias is None else bias.float()
-        return convolve(input.float(), weight.float(), wide, *rest, **named).to(input.dtype)
+        wide = (None if one is None else one.bfloat16().float() for one in (input, weight, bias))
+        with torch.autocast("cpu", enabled=False):
+            return convolve(*wide, *rest, **named).bfloat16()
 
     return convolved
+
+
+def _computed_in(input: torch.Tensor) -> torch.dtype:
+    """What torch would convolve in: video models decode float32 weights under autocast."""
+    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else input.dtype

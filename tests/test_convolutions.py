@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from torch.nn import functional
 
-from workbench.serve.cpu import convolution
+from workbench import convolutions
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
@@ -12,7 +13,7 @@ def test_the_numbers_are_those_of_the_stock_convolution(axes: int) -> None:
     torch.manual_seed(0)
     x = torch.randn(1, 4, *(5,) * axes).bfloat16()
     weight, bias = torch.randn(6, 2, *(3,) * axes).bfloat16(), torch.randn(6).bfloat16()
-    result = convolution._in_float32(stock)(x, weight, bias, stride=1, padding=1, groups=2)
+    result = convolutions._in_float32(stock)(x, weight, bias, stride=1, padding=1, groups=2)
     wanted = stock(x.double(), weight.double(), bias.double(), padding=1, groups=2)
     assert result.dtype == torch.bfloat16
     torch.testing.assert_close(result.double(), wanted, rtol=2**-8, atol=2**-10)
@@ -25,13 +26,32 @@ def test_other_dtypes_go_to_the_stock_function() -> None:
         seen.append((input.dtype, weight.dtype))
         return input
 
-    convolution._in_float32(convolve)(torch.ones(1), torch.ones(1))
+    convolutions._in_float32(convolve)(torch.ones(1), torch.ones(1))
     assert seen == [(torch.float32, torch.float32)]
 
 
 def test_it_is_in_force_where_onednn_has_no_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
     stock = torch.conv2d
     monkeypatch.setattr(torch.nn.functional, "conv2d", stock)
-    convolution.register()
+    convolutions.register()
     replaced = torch.nn.functional.conv2d is not stock
     assert replaced == (not torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def test_autocast_is_taken_over_too() -> None:
+    """Under it float32 tensors are convolved in BF16, by the same plain loop."""
+    x, weight, bias = (torch.randn(shape) for shape in ((1, 4, 3, 8, 8), (5, 4, 3, 3, 3), (5,)))
+    stock, ours = functional.conv3d, convolutions._in_float32(functional.conv3d)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        wanted, found = (one(x, weight, bias, padding=1) for one in (stock, ours))
+    assert found.dtype == wanted.dtype == torch.bfloat16
+    torch.testing.assert_close(found, wanted, rtol=2**-7, atol=2**-7)
+    seen = []
+
+    def spy(input: torch.Tensor, *rest: object, **named: object) -> torch.Tensor:
+        seen.append((input.dtype, torch.is_autocast_enabled("cpu")))
+        return stock(input, *rest, **named)
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        convolutions._in_float32(spy)(x, weight, bias)
+    assert seen == [(torch.float32, False)]

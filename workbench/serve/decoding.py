@@ -1,4 +1,4 @@
-"""Plain diffusers: decodes latents for pictures, and is the oracle of the engine's tests."""
+"""Latents into pictures, by the model's own VAE in diffusers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench import zoo
+from workbench import convolutions, zoo
 from workbench.errors import SpecError
-from workbench.records import Checkpoint, Trajectory
+from workbench.records import Checkpoint
 from workbench.specs import ModelRef, Sampling
 from workbench.torchvision_ops import define_missing
 from workbench.zoo.families import family_of
@@ -42,29 +42,6 @@ def decode(
     return [_picture(vae, family_of(folder).name, one, full) for one in latents]
 
 
-def draw(
-    folder: Path, prompt: str, seed: int, sampling: Sampling
-) -> tuple[Image.Image, Trajectory]:
-    """One picture by the diffusers pipeline in bfloat16, with its trajectory; noise from CPU."""
-    define_missing()
-    import torch
-    from diffusers import DiffusionPipeline
-
-    from workbench.serve.recorder import Recorder
-
-    pipeline = DiffusionPipeline.from_pretrained(folder, torch_dtype=torch.bfloat16)
-    pipeline.set_progress_bar_config(disable=True)
-    recorder = Recorder(pipeline)
-    recorder.start()
-    fields = sampling.model_dump(exclude_none=True, exclude={"fps"})
-    output = pipeline(prompt, generator=torch.Generator("cpu").manual_seed(seed), **fields)
-    recorded = recorder.finish()
-    trajectory = Trajectory(
-        latents=recorded["latents"], timesteps=np.asarray(recorded["timesteps"], dtype=np.float64)
-    )
-    return output[0][0], trajectory
-
-
 def _reference(model: ModelRef | str) -> ModelRef:
     return model if isinstance(model, ModelRef) else ModelRef(model)
 
@@ -72,11 +49,12 @@ def _reference(model: ModelRef | str) -> ModelRef:
 @lru_cache(maxsize=1)
 def _vae(folder: Path) -> Any:
     define_missing()
+    convolutions.register()
     import diffusers
     import torch
 
     name = json.loads((folder / "model_index.json").read_text())["vae"][1]
-    vae = getattr(diffusers, name).from_pretrained(folder / "vae", torch_dtype=torch.bfloat16)
+    vae = getattr(diffusers, name).from_pretrained(folder / "vae", dtype=torch.bfloat16)
     return vae.to("cuda" if torch.cuda.is_available() else "cpu").eval()
 
 

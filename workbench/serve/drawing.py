@@ -1,0 +1,99 @@
+"""A population on disk: finished pictures are kept, missing ones drawn, the manifest is last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench import store
+from workbench.errors import LaunchFailed
+from workbench.records import Generation, GenerationSet, Trajectory
+from workbench.serve.media import pixel_digest, png
+from workbench.serve.progress import interruptible_progress
+from workbench.serve.requests import needed_bytes, pairs
+from workbench.specs import GenerateSpec
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+KIND = "generations"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """One picture or video as it comes out of a pipeline."""
+
+    frames: list[Image.Image]
+    trajectory: Trajectory
+    elapsed_s: float
+    stage_durations_s: dict[str, float]
+    peak_memory_bytes: int
+
+
+def populate(
+    spec: GenerateSpec,
+    draw: Callable[[str, int], Drawn],
+    facts: Callable[[], dict[str, Any]],
+    *,
+    force: bool,
+) -> GenerationSet:
+    """The set of a request: from the store when it is whole, else drawn where it has gaps.
+
+    Args:
+        spec: What is asked for.
+        draw: Makes the picture of a prompt and a seed.
+        facts: What the manifest says beside the items, asked for after the last picture.
+        force: Draw all of them again.
+
+    Raises:
+        StoreError: the run folder cannot be written, or is full; finished pictures stay.
+    """
+    if store.has(KIND, spec) and not force:
+        return GenerationSet.load(store.open_complete(KIND, spec))
+    folder = store.prepare(KIND, spec, needed_bytes=needed_bytes(spec), force=force)
+    names = []
+    with interruptible_progress():
+        for index, prompt, seed in pairs(spec):
+            names.append(f"{index:04d}-{seed}")
+            if not (folder / names[-1] / "generation.json").is_file():
+                _save(folder / names[-1], prompt, seed, draw(prompt, seed))
+    store.commit(folder, spec, {"items": names, **facts()})
+    return GenerationSet.load(folder)
+
+
+def trajectory_of(recorded: dict[str, Any], family: str) -> Trajectory:
+    """What a recorder kept, as a trajectory.
+
+    Raises:
+        LaunchFailed: it kept nothing.
+    """
+    if not recorded:
+        raise LaunchFailed(
+            f"no denoising step of {family} was seen; its pipeline steps in a way we do not wrap"
+        )
+    return Trajectory(
+        latents=np.asarray(recorded["latents"], dtype=np.float32),
+        timesteps=np.asarray(recorded["timesteps"], dtype=np.float64),
+    )
+
+
+def _save(folder: Path, prompt: str, seed: int, drawn: Drawn) -> None:
+    many = len(drawn.frames) > 1
+    store.make_folder(folder / "frames" if many else folder)
+    for number, frame in enumerate(drawn.frames):
+        name = f"frames/{number:04d}.png" if many else "image.png"
+        store.write_bytes(folder / name, png(frame))
+    drawn.trajectory.save(folder / "trajectory.safetensors")
+    Generation(
+        folder=folder,
+        prompt=prompt,
+        seed=seed,
+        sha256=pixel_digest(drawn.frames),
+        elapsed_s=drawn.elapsed_s,
+        stage_durations_s=drawn.stage_durations_s,
+        peak_memory_bytes=drawn.peak_memory_bytes,
+    ).save()

@@ -1,0 +1,122 @@
+"""Plain diffusers with the same weights: the oracle, and one kind of noise floor."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from workbench import convolutions
+from workbench.audits import Audit
+from workbench.errors import SpecError
+from workbench.records import GenerationSet
+from workbench.serve.audit import audit
+from workbench.serve.drawing import Drawn, populate, trajectory_of
+from workbench.serve.media import frames_of
+from workbench.specs import GenerateSpec, LaunchSpec, Sampling
+from workbench.torchvision_ops import define_missing
+from workbench.zoo.families import family_of
+from workbench.zoo.weights import weight_bytes
+
+ATTENTION = "diffusers"
+
+
+class PlainDiffusers:
+    """A pipeline of diffusers, loaded once. Initial noise comes from the CPU, as in the engine."""
+
+    def __init__(self, spec: LaunchSpec, folder: Path) -> None:
+        if spec.stored is not None:
+            raise SpecError(
+                f"{folder} is {spec.stored}, and plain diffusers runs 16-bit weights; "
+                "give the model that it was made from"
+            )
+        define_missing()
+        convolutions.register()
+        import torch
+        from diffusers import DiffusionPipeline
+
+        from workbench.serve.recorder import Recorder
+
+        self.spec, self.folder, self.family = spec, folder, family_of(folder)
+        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        began = time.perf_counter()
+        pipeline = DiffusionPipeline.from_pretrained(folder, dtype=getattr(torch, spec.dtype))
+        self._pipeline = pipeline.to(self._device)
+        self._pipeline.set_progress_bar_config(disable=True)
+        self._recorder = Recorder(self._pipeline)
+        self.load_s = time.perf_counter() - began
+        self.audit: Audit = audit(spec, {}, self._census())
+
+    def populate(self, spec: GenerateSpec, *, force: bool = False) -> GenerationSet:
+        """Every prompt at every seed; finished pictures are kept."""
+        return populate(
+            spec,
+            lambda prompt, seed: self._draw(prompt, seed, spec.sampling),
+            lambda: {
+                "audit": self.audit.to_json(),
+                "load_s": self.load_s,
+                "checkpoint_bytes": weight_bytes(self.folder),
+            },
+            force=force,
+        )
+
+    def _draw(self, prompt: str, seed: int, sampling: Sampling) -> Drawn:
+        import torch
+
+        fields = sampling.model_dump(exclude_none=True, exclude={"fps"})
+        generator = torch.Generator("cpu").manual_seed(seed)
+        self._reset_peak()
+        self._recorder.start()
+        began = time.perf_counter()
+        output = self._pipeline(prompt, generator=generator, **fields)
+        elapsed_s = time.perf_counter() - began
+        return Drawn(
+            frames=frames_of(output[0][0]),
+            trajectory=trajectory_of(self._recorder.finish(), self.family.name),
+            elapsed_s=elapsed_s,
+            stage_durations_s={},
+            peak_memory_bytes=self._peak_bytes(),
+        )
+
+    def _reset_peak(self) -> None:
+        import torch
+
+        from workbench.serve.cpu import memory
+
+        if self._device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        else:
+            memory.reset_peak()
+        self._resident = memory.resident_bytes()
+
+    def _peak_bytes(self) -> int:
+        """As in docs/architecture.md: reserved on CUDA; weights and the rise in use on CPU."""
+        import torch
+
+        from workbench.serve.cpu import memory
+
+        if self._device.type == "cuda":
+            return torch.cuda.max_memory_reserved()
+        rise = memory.high_water_mark() - self._resident
+        return sum(self.audit.weight_bytes.values()) + max(0, rise)
+
+    def _census(self) -> dict[str, Any]:
+        import torch
+
+        from workbench.serve import modules
+
+        components = {
+            name: part
+            for name, part in self._pipeline.components.items()
+            if isinstance(part, torch.nn.Module)
+        }
+        holder = torch.nn.ModuleDict(components)
+        return {
+            "linears": [
+                {"name": name, **modules.facts(module)} for name, module in modules.linears(holder)
+            ],
+            "attention_backend": ATTENTION,
+            "weight_bytes": modules.weight_bytes(holder),
+            "world_sizes": {"world": 1},
+            "platform": self._device.type,
+        }

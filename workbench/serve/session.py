@@ -1,0 +1,124 @@
+"""A running vLLM-Omni with one model: started, proved, asked for pictures, closed."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from workbench.audits import Audit
+from workbench.errors import LaunchFailed, WorkbenchError
+from workbench.serve import omni
+from workbench.serve.audit import audit
+from workbench.serve.expected import expectations
+from workbench.serve.guards import check_launch
+from workbench.serve.proof import proved, samples
+from workbench.serve.source import source_of
+from workbench.specs import LaunchSpec, Sampling
+from workbench.zoo.families import family_of
+
+logger = logging.getLogger(__name__)
+
+
+class Session:
+    """What :class:`Engine` draws with. Closing it frees the model.
+
+    A request that was interrupted closes the engine inside, and the next one starts it again.
+    """
+
+    def __init__(self, spec: LaunchSpec, folder: Path) -> None:
+        self.spec = spec
+        self.folder = folder
+        self.family = family_of(folder)
+        self.load_s = 0.0
+        self._held_before = 0
+        self._omni: Any = None
+        self._closed = False
+        check_launch(spec, self.family, folder)
+        self.audit: Audit
+        self._start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the workers and free the model; again is harmless."""
+        self._closed = True
+        self._stop()
+
+    def _request(
+        self,
+        prompt: str,
+        seed: int,
+        sampling: Sampling,
+        *,
+        along: str = "",
+        watch: tuple[int, list[int]] | None = None,
+    ) -> tuple[Any, dict[str, Any], float]:
+        """The engine's output, what the worker recorded, and the wall time in seconds."""
+        if self._closed:
+            raise LaunchFailed("this engine is closed; launch the model again")
+        if self._omni is None:
+            self._start()
+        try:
+            counting = self.spec.enforce_eager and self.audit.flops_coverage is None
+            omni.call(self._omni, "workbench_start", counting, along)
+            if watch is not None:
+                omni.call(self._omni, "workbench_watch_layers", *watch)
+            began = time.perf_counter()
+            output = omni.request(self._omni, prompt, seed, sampling)
+            elapsed_s = time.perf_counter() - began
+            trace = omni.call(self._omni, "workbench_finish")
+            if trace["rows"] is not None:
+                self.audit = self.audit.counted(trace["rows"])
+            return output, trace, elapsed_s
+        except BaseException as error:  # an interrupt too leaves a request inside the engine
+            self._stop()
+            if isinstance(error, Exception):
+                raise LaunchFailed(
+                    f"{self.spec.precision} failed on {prompt!r} with seed {seed}: {error}; what "
+                    "was finished is kept, and the same call goes on with a fresh engine"
+                ) from error
+            raise
+
+    def _start(self) -> None:
+        began = time.perf_counter()
+        try:
+            self._held_before = omni.held_bytes(self.spec)
+            self._omni = omni.start(self.folder, self.spec)
+            self.audit = self._proved_audit()
+        except BaseException as error:
+            self._stop()
+            if isinstance(error, WorkbenchError) or not isinstance(error, Exception):
+                raise
+            raise LaunchFailed(
+                f"vLLM-Omni did not start {self.folder} at {self.spec.precision}: {error}"
+            ) from error
+        self.load_s = time.perf_counter() - began
+        logger.info("%s", self.audit)
+
+    def _proved_audit(self) -> Audit:
+        expected = expectations(self.folder, self.family, self.spec)
+        found = audit(self.spec, expected, omni.call(self._omni, "workbench_census"))
+        source = source_of(self.spec, self.folder, self.family)
+        asked = samples(found.layers, expected, source)
+        answers = omni.call(self._omni, "workbench_read_back", asked)["answers"]
+        return proved(found, asked, answers, source)
+
+    def _stop(self) -> None:
+        if self._omni is None:
+            return
+        engine, self._omni = self._omni, None
+        engine.close()
+        del engine  # else its worker survives the collection
+        omni.give_memory_back()
