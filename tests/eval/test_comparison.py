@@ -271,3 +271,9 @@ def test_nan_names_its_first_step(reference, make_set):
     found = compare(reference, make_set("FP8", noise=0.02, trajectory=spoiled))
     assert (found.table()["first_not_finite"] == 2).all()
     assert found.against_floor == "not finite"
+
+
+def test_it_says_itself_in_a_line(reference, repeat, make_set):
+    found = compare(reference, make_set("FP8", noise=0.02), floor=compare(reference, repeat))
+    assert str(found).startswith("FP8 against BF16, 4 pairs: relative L2 of the last latents 0.0")
+    assert str(found).endswith("; above")

@@ -40,6 +40,15 @@ class Comparison(Views):
     _table: pd.DataFrame = field(repr=False)
     _steps: pd.DataFrame = field(repr=False)
 
+    def __str__(self) -> str:
+        reference, candidate = self._labels
+        row = self.summary().loc["relative_l2"]
+        between = f"{row['median']:.3g} ({row['low']:.3g} to {row['high']:.3g})"
+        return (
+            f"{candidate} against {reference}, {row['n']:.0f} pairs: relative L2 of the last "
+            f"latents {between}; {self.against_floor}"
+        )
+
     @property
     def flag(self) -> str:
         """What makes the candidate suspect: pixels equal to those of another precision; or ""."""
