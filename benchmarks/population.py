@@ -15,8 +15,8 @@ import pandas as pd
 from every_recipe import CALIBRATION, PROMPTS
 
 import workbench as wb
+from workbench.eval.candidates import metric_stats, pair_effects
 from workbench.eval.run_card import run_card
-from workbench.eval.summary import metric_stats, pair_effects
 
 SHOWN = ["precision", "n", "identical", "median", "low", "high", "min", "max", "against_floor"]
 

@@ -3,7 +3,7 @@ import pytest
 from workbench.errors import ComparisonRefused
 from workbench.eval import compare, summary
 from workbench.eval.comparison import IDENTICAL
-from workbench.eval.summary import EXCLUDED, fidelity_order
+from workbench.eval.summary import EXCLUDED
 from workbench.records import Trajectory
 
 
@@ -125,12 +125,3 @@ def test_comparisons_at_hand_are_used_as_they_are(reference, make_set):
         for one in (candidate, compare(reference, candidate, floor=floor))
     )
     assert by_set.equals(by_comparison)
-
-
-def test_fidelity_order_ranks_by_median_and_counts_pairs_won(reference, make_set):
-    found = fidelity_order(
-        compare(reference, make_set(name, noise=of))
-        for name, of in (("FP8", 0.02), ("INT8", 0.005))
-    )
-    assert found["precision"].tolist() == ["INT8", "FP8"]
-    assert found["closer_than_next"].tolist() == ["4 of 4 pairs", "–"]

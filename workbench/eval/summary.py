@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import combinations, pairwise
 from typing import Any
 
 import pandas as pd
 
+from workbench.eval.candidates import median_psnr
 from workbench.eval.comparison import Comparison, compare
 from workbench.eval.floor import NoiseFloor
 from workbench.eval.labels import label, labels
@@ -100,74 +100,6 @@ def summary(
     return table
 
 
-def metric_stats(
-    comparisons: Iterable[Comparison], metric: str, *, floor: Comparison | None = None
-) -> pd.DataFrame:
-    """One metric over all precisions, for :func:`workbench.eval.score_figures.scores_with_floor`.
-
-    Args:
-        comparisons: One a precision.
-        metric: A row of :meth:`Comparison.summary`.
-        floor: The reference against itself.
-
-    Returns:
-        One row a precision: precision, the columns of :meth:`Comparison.summary`, against_floor.
-        ``attrs["floor"]`` holds low and high of the floor's pairs, or None.
-    """
-    every = list(comparisons)
-    rows = [
-        {**one.summary().loc[metric], "against_floor": one.against_floor, "precision": name}
-        for name, one in zip(labels(one.candidate for one in every), every, strict=True)
-    ]
-    table = pd.DataFrame(rows).astype({"n": int, "identical": int})
-    values = None if floor is None else floor.table()[metric].astype(float)
-    table.attrs["floor"] = None if values is None else {"low": values.min(), "high": values.max()}
-    return table
-
-
-def pair_table(comparisons: Iterable[Comparison]) -> pd.DataFrame:
-    """The rows of :meth:`Comparison.table` of several candidates, with their precision in front."""
-    every = list(comparisons)
-    names = labels(one.candidate for one in every)
-    tables = [one.table().assign(precision=name) for name, one in zip(names, every, strict=True)]
-    whole = pd.concat(tables, ignore_index=True)
-    return whole[["precision", *whole.columns.drop("precision")]]
-
-
-def pair_effects(comparisons: Iterable[Comparison], metric: str) -> pd.DataFrame:
-    """Each candidate less each later one on the same pairs.
-
-    Returns:
-        first, second, and what :meth:`Comparison.against` gives.
-    """
-    every = list(comparisons)
-    named = list(zip(labels(one.candidate for one in every), every, strict=True))
-    rows = [
-        {"first": first, "second": second, **a.against(b, metric)}
-        for (first, a), (second, b) in combinations(named, 2)
-    ]
-    return pd.DataFrame(rows)
-
-
-def fidelity_order(comparisons: Iterable[Comparison]) -> pd.DataFrame:
-    """The precisions from closest to farthest from the reference, as measured.
-
-    Returns:
-        precision; psnr_db (median over the finite values, infinite when all are identical); n; and
-        closer_than_next: in how many of the pairs common to both this one beats the next row.
-    """
-    ranked = sorted(comparisons, key=_median_psnr, reverse=True)
-    beaten = [_wins(a, b) for a, b in pairwise(ranked)] + ["–"]
-    return pd.DataFrame(
-        {
-            "precision": labels(one.candidate for one in ranked),
-            "psnr_db": [_median_psnr(one) for one in ranked],
-            "n": [len(one.pairs) for one in ranked],
-            "closer_than_next": beaten[: len(ranked)],
-        }
-    )
-
-
 def _not_applied(one: GenerationSet | Comparison) -> bool:
     return isinstance(one, GenerationSet) and one.audit.verdict == "not applied"
 
@@ -185,16 +117,6 @@ def _row(one: GenerationSet | Comparison, baseline: float) -> dict[str, Any]:
         **_fidelity(one),
         "flag": one.flag,
     }
-
-
-def _wins(a: Comparison, b: Comparison) -> str:
-    both = a.table().merge(b.table(), on=["prompt", "seed"], suffixes=("_a", "_b"))
-    return f"{(both['psnr_db_a'] > both['psnr_db_b']).sum()} of {len(both)} pairs"
-
-
-def _median_psnr(one: Comparison) -> float:
-    values = one.summary().loc["psnr_db"]
-    return float("inf") if values["identical"] == values["n"] else float(values["median"])
 
 
 def _latency(one: GenerationSet) -> dict[str, float]:
@@ -226,7 +148,7 @@ def _fidelity(one: Comparison) -> dict[str, Any]:
     psnr = metrics.loc["psnr_db"]
     spread = {f"psnr_db_{name}": psnr[name] for name in ("low", "high", "min", "max")}
     return {
-        "psnr_db": _median_psnr(one),
+        "psnr_db": median_psnr(one),
         **spread,
         **{name: metrics.loc[name, "median"] for name in ("ssim", "flip") if name in metrics.index},
         "n": psnr["n"],
