@@ -40,7 +40,7 @@ OWNERS = {
     "pynvml": ("provenance.py",),
     "skimage": (),
     "torch": (
-        "convolutions.py",
+        "bf16.py",
         "eval/perceptual.py",
         "quant/autoround.py",
         "quant/autoround_cures.py",
@@ -100,12 +100,12 @@ BASE = {
         "specs",
         "store",
     ),
-    *("convolutions", "engine_logs", "torchvision_ops"),
+    *("bf16", "engine_logs", "torchvision_ops"),
 }
 # Part of the package -> the parts it may import.
 ALLOWED = {
     "audits": {"schemes"},
-    "convolutions": set(),
+    "bf16": set(),
     "engine_logs": set(),
     "errors": set(),
     "torchvision_ops": set(),

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workbench import convolutions, zoo
+from workbench import bf16, zoo
 from workbench.errors import SpecError
 from workbench.zoo.tiny import WIDTH, build_tiny
 from workbench.zoo.training.tokenizer import PREFIX_TOKENS
@@ -18,7 +18,7 @@ def pixels(folder: Path, prompt: str = PROMPT, seed: int = 0) -> np.ndarray:
     import diffusers
     import torch
 
-    convolutions.register()
+    bf16.register()
     pipeline = diffusers.DiffusionPipeline.from_pretrained(folder, dtype=torch.bfloat16)
     pipeline.set_progress_bar_config(disable=True)
     sampling = {k: v for k, v in zoo.default_sampling(folder).items() if k != "fps"}

@@ -34,14 +34,14 @@ def style(summary: pd.DataFrame) -> Styler:
         .set_caption(f"{LEGEND} {note}".strip())
         .set_table_styles(
             [
-                {"selector": "", "props": "font-size: 13px"},
+                {"selector": "", "props": "font-size: 12px"},
                 {
                     "selector": "caption",
                     "props": "caption-side: bottom; text-align: left; padding-top: .5em",
                 },
                 {
                     "selector": "th, td",
-                    "props": "text-align: right; padding: .3em .5em; white-space: nowrap",
+                    "props": "text-align: right; padding: .3em .4em; white-space: nowrap",
                 },
                 {"selector": f"th, td.col{text[-1]}", "props": "white-space: normal"},
                 *aligned,

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from workbench import convolutions
+from workbench import bf16
 from workbench.errors import QuantizationFailed
 from workbench.quant.calls import call_arguments
 from workbench.recipes import Calibration
@@ -58,7 +58,7 @@ def load_pipeline(source: Path, *, trust: bool = False) -> Any:
         QuantizationFailed: diffusers cannot load it.
     """
     define_missing()
-    convolutions.register()
+    bf16.register()
     from diffusers import DiffusionPipeline
 
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench import convolutions, zoo
+from workbench import bf16, zoo
 from workbench.errors import SpecError
 from workbench.records import Checkpoint
 from workbench.specs import ModelRef, Sampling
@@ -49,7 +49,7 @@ def _reference(model: ModelRef | str) -> ModelRef:
 @lru_cache(maxsize=1)
 def _vae(folder: Path) -> Any:
     define_missing()
-    convolutions.register()
+    bf16.register()
     import diffusers
     import torch
 

@@ -6,7 +6,7 @@ import gc
 from pathlib import Path
 from typing import Any
 
-from workbench.engine_logs import quiet
+from workbench.engine_logs import plain_streams, quiet
 from workbench.specs import LaunchSpec, Sampling
 from workbench.torchvision_ops import define_missing
 
@@ -22,7 +22,8 @@ def start(folder: Path, spec: LaunchSpec) -> Any:
     gc.collect()
     gc.freeze()  # it collects ten times while it loads, and each walks every library's objects
     try:
-        return Omni(**engine_arguments(folder, spec))
+        with plain_streams():
+            return Omni(**engine_arguments(folder, spec))
     except BaseException:
         gc.unfreeze()
         raise

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from workbench import convolutions
+from workbench import bf16
 from workbench.audits import Audit
 from workbench.errors import SpecError
 from workbench.records import GenerationSet
@@ -31,7 +31,7 @@ class PlainDiffusers:
                 "give the model that it was made from"
             )
         define_missing()
-        convolutions.register()
+        bf16.register()
         import torch
         from diffusers import DiffusionPipeline
 

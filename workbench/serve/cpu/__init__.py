@@ -17,7 +17,7 @@ def register() -> None:
     """Add CPU quantization methods, kernels and the worker's output path; again is harmless."""
     if not _on_cpu():
         return
-    from workbench import convolutions
+    from workbench import bf16
     from workbench.serve.cpu import (
         blocks,
         fp8,
@@ -28,7 +28,7 @@ def register() -> None:
         worker,
     )
 
-    for part in (convolutions, blocks, fp8, int8, unquantized, warmup, wna16, worker):
+    for part in (bf16, blocks, fp8, int8, unquantized, warmup, wna16, worker):
         part.register()
 
 
