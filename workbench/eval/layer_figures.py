@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from workbench.eval.figure_style import colour, styled, text
 
 ROW_PIXELS = 14  # of a layer, less where there are many
+_FEW_DECADES = 3  # up to which a scale has room for 2 and 5 too
 TALLEST = 2400  # pixels of all layers
 _NOTHING = "#D0D0D0"  # no error: a colour outside the scale
 _NUMBER = r"\.\d+(?=\.|$)"
@@ -161,8 +162,7 @@ def _heatmap(
             colorscale="Viridis",
             colorbar={
                 "title": title,
-                "tickprefix": "10<sup>",
-                "ticksuffix": "</sup>",
+                **_ticks(logarithms),
                 "lenmode": "pixels",
                 "len": 260,
                 "y": 1,
@@ -171,6 +171,20 @@ def _heatmap(
             hovertemplate="%{y}<br>step %{x}: %{customdata:.4g}<extra></extra>",
         )
     )
+
+
+def _ticks(logarithms: pd.DataFrame) -> dict[str, list]:
+    """Round numbers of the scale, where the colours are those of their logarithms."""
+    values = logarithms.to_numpy()
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return {}
+    low, high = values.min(), values.max()
+    powers = range(int(np.floor(low)), int(np.ceil(high)) + 1)
+    leading = (1,) if high - low > _FEW_DECADES else (1, 2, 5)
+    rounds = [digit * 10.0**power for power in powers for digit in leading]
+    shown = [one for one in rounds if low <= np.log10(one) <= high]
+    return {"tickvals": list(np.log10(shown)), "ticktext": [f"{one:g}" for one in shown]}
 
 
 def _zeros(table: pd.DataFrame, times: tuple) -> go.Heatmap:
