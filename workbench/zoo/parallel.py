@@ -41,6 +41,8 @@ class Support:
     also_divided_source: str = ""
     encoders: tuple[str, ...] = ()
     """Text encoders that tensor parallelism divides; the others are whole on every rank."""
+    not_loaded: tuple[str, ...] = ()
+    """Parts of names of a text encoder's tensors that the pipeline throws away."""
 
 
 SUPPORT = (
@@ -51,6 +53,7 @@ SUPPORT = (
         guidance="true_cfg_scale",
         guidance_source=f"{_AT}/models/qwen_image/pipeline_qwen_image.py:715",
         patched_vae=True,
+        not_loaded=(".visual.",),  # models/qwen_image/pipeline_qwen_image.py:337
     ),
     Support(
         family="flux",

@@ -156,7 +156,7 @@ def _index(file: Path) -> tuple[dict[str, str], int | None, tuple[Fault, ...]]:
     try:
         content = json.loads(file.read_text())
         weight_map = content["weight_map"]
-        if not weight_map or not all(_plain(name) for name in weight_map.values()):
+        if not weight_map or not all(_plain(name) for name in {*weight_map.values()}):
             raise ValueError("weight_map is empty, or names something else than files beside it")
         total = content.get("metadata", {}).get("total_size")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
