@@ -21,7 +21,7 @@ OWNERS = {
         "quant/pipelines.py",
         "serve/decoding.py",
         "serve/plain.py",
-        "zoo/tiny.py",
+        "zoo/builders.py",
         "zoo/training/export.py",
     ),
     "flip_evaluator": (),
@@ -70,7 +70,7 @@ OWNERS = {
         "serve/stored_weights.py",
         "serve/tracing.py",
         "torchvision_ops.py",
-        "zoo/tiny.py",
+        "zoo/builders.py",
         "zoo/training/*.py",
     ),
     "torchmetrics": ("eval/perceptual.py",),
@@ -78,13 +78,19 @@ OWNERS = {
     "transformers": (
         "eval/perceptual.py",
         "quant/dataset.py",
-        "zoo/tiny.py",
+        "zoo/builders.py",
         "zoo/tiny_tokenizers.py",
         "zoo/training/export.py",
         "zoo/training/tokenizer.py",
     ),
     "vllm": ("serve/cpu/*.py", "serve/plugin/*.py", "serve/modules.py", "serve/tracing.py"),
-    "vllm_omni": ("serve/cpu/*.py", "serve/plugin/*.py", "serve/omni.py", "serve/tracing.py"),
+    "vllm_omni": (
+        "serve/cpu/*.py",
+        "serve/plugin/*.py",
+        "serve/omni.py",
+        "serve/server_main.py",
+        "serve/tracing.py",
+    ),
 }
 BASE = {
     *(
@@ -192,6 +198,17 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
 def test_provenance_stays_a_function_after_its_module_was_imported():
     code = "import workbench.store, workbench as wb; print(callable(wb.provenance))"
     assert fresh(code).strip() == "True"
+
+
+@pytest.mark.parametrize("first", ["wb.serve", "wb.launch", "import workbench.serve.launching"])
+def test_serve_is_the_part_and_the_function_of_its_name(first):
+    code = (
+        f"import workbench as wb; {first}\n"
+        "import inspect, workbench.serve.launching as launching\n"
+        "print(callable(wb.serve), wb.serve.launching is launching, wb.serve is wb.serve)\n"
+        "print(next(iter(inspect.signature(wb.serve).parameters)))"
+    )
+    assert fresh(code).split() == ["True", "True", "True", "model"]
 
 
 @pytest.mark.parametrize("library", OWNERS)

@@ -88,7 +88,7 @@ def test_no_cell_is_empty(notebook):
             },
             marks=pytest.mark.slow,
         ),
-        (
+        pytest.param(
             "05_trajectories",
             {
                 "prompts": ["a car"],
@@ -97,6 +97,7 @@ def test_no_cell_is_empty(notebook):
                 "online": ["INT8"],
                 "w4a16": False,
             },
+            marks=pytest.mark.slow,
         ),
         ("09_report", {"prompts": ["a car"], "seeds": [0], "num_inference_steps": 2}),
     ],

@@ -130,6 +130,14 @@ def test_a_trajectory_survives_its_file(tmp_path):
     assert len(after.latents) == len(after.timesteps) + 1
 
 
+def test_a_generation_without_a_trajectory_says_why_and_what_to_do(tmp_path):
+    item = generation(tmp_path / "one", seed=7)
+    (tmp_path / "one" / "trajectory.safetensors").unlink()
+    with pytest.raises(StoreError, match=r"pictures alone.*draw the same with workbench.generate"):
+        _ = item.trajectory
+    assert item.image.size == (8, 8)
+
+
 def test_a_generation_survives_its_folder(tmp_path):
     before = generation(tmp_path / "one", seed=7)
     after = Generation.load(tmp_path / "one")

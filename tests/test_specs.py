@@ -64,6 +64,31 @@ def test_keys_are_twelve_hex_digits_and_differ():
     assert all(len(key) == 12 and int(key, 16) >= 0 for key in keys)
 
 
+def test_keys_of_before_there_were_runtimes_hold():
+    launch = LaunchSpec(model=MODEL, quantization="fp8")
+    drawn = GenerateSpec(launch=launch, prompts=PromptSet("a"), seeds=(0, 1), sampling=Sampling())
+    assert (launch.key, drawn.key) == ("4363febc1b34", "ed7874a7291d")
+
+
+def test_what_a_server_is_asked_beside_that_is_in_the_key():
+    server = LaunchSpec(model=MODEL, runtime="vllm-omni-server")
+    drawn = GenerateSpec(launch=server, prompts=PromptSet("a"), seeds=(0,), sampling=Sampling())
+    every = [
+        LaunchSpec(model=MODEL),
+        server,
+        server.but(extra_flags=("--vae-use-tiling",)),
+        drawn,
+        drawn.but(route="images"),
+        drawn.but(route="chat"),
+    ]
+    assert len({spec.key for spec in every}) == len(every)
+
+
+def test_a_servers_flags_are_refused_in_process():
+    with pytest.raises(SpecError, match="a server's command line"):
+        LaunchSpec(model=MODEL, extra_flags=("--vae-use-tiling",))
+
+
 def test_keys_are_the_same_in_another_process():
     code = (
         "from workbench.specs import *; import sys\n"

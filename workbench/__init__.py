@@ -15,12 +15,15 @@ from typing import Any
 from workbench.provenance import provenance
 
 _HOME = {
-    **dict.fromkeys(("ModelRef", "Parallelism", "LaunchSpec", "Sampling", "PromptSet"), "specs"),
+    **dict.fromkeys(
+        ("ModelRef", "Parallelism", "LaunchSpec", "Sampling", "PromptSet", "Workload"), "specs"
+    ),
     **dict.fromkeys(("QuantRecipe", "Calibration"), "recipes"),
     "load": "records",
     **dict.fromkeys(("quantize", "lint", "recipe_from_command"), "quant"),
     "activation_ranges": "quant.ranges",
-    **dict.fromkeys(("launch", "generate", "follow", "decode", "capabilities"), "serve"),
+    **dict.fromkeys(("launch", "generate", "follow", "decode", "capabilities", "serve"), "serve"),
+    "plan": "serve.planning",
     **dict.fromkeys(("compare", "summary", "velocity_errors", "report"), "eval"),
     **dict.fromkeys(("score", "metric_table"), "eval.metrics"),
     "noise_floor": "noise",
@@ -31,7 +34,8 @@ __all__ = ["provenance", *_HOME]
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"workbench has no {name!r}; it has {', '.join(__all__)}")
-    return getattr(import_module(f"workbench.{_HOME[name]}"), name)
+    home = import_module(f"workbench.{_HOME[name]}")
+    return home if _HOME[name] == name else getattr(home, name)  # serve is a part and a function
 
 
 def __dir__() -> list[str]:

@@ -100,8 +100,19 @@ class Generation:
 
     @cached_property
     def trajectory(self) -> Trajectory:
-        """The latents on the way to it."""
-        return Trajectory.load(self.folder / "trajectory.safetensors")
+        """The latents on the way to it.
+
+        Raises:
+            StoreError: none was recorded, as of whatever a server drew.
+        """
+        file = self.folder / "trajectory.safetensors"
+        if not file.is_file():
+            raise StoreError(
+                f"{self.folder} holds no trajectory: a server hands out pictures alone, so they "
+                "can be looked at and scored (workbench.score), and not followed step by step; "
+                "draw the same with workbench.generate for that"
+            )
+        return Trajectory.load(file)
 
 
 @dataclass(frozen=True, kw_only=True)

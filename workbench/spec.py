@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer
 
 from workbench.errors import SpecError
 
@@ -17,6 +17,9 @@ class Spec(BaseModel):
     """A frozen request; unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    younger: ClassVar[frozenset[str]] = frozenset()
+    """Fields that came after the first keys; left out of the JSON at their default, so that keys of
+    before hold."""
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -29,6 +32,14 @@ class Spec(BaseModel):
         """First 12 hex digits of the SHA-256 over the canonical JSON of this spec."""
         content = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(f"{type(self).__name__}:{content}".encode()).hexdigest()[:12]
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, handler: Any) -> dict[str, Any]:
+        dumped = handler(self)
+        for name in self.younger:
+            if getattr(self, name) == type(self).model_fields[name].default:
+                dumped.pop(name, None)
+        return dumped
 
     def but(self, **changes: Any) -> Any:
         """This spec with some fields changed, validated again."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from workbench.recipes import QuantRecipe
 from workbench.spec import PIXELS_PER_TOKEN, Spec
 
 OnlineQuantization = Literal["fp8", "int8"]
+Runtime = Literal["vllm-omni", "diffusers", "vllm-omni-server"]
+Route = Literal["images", "chat"]
 AttentionBackend = Literal["TORCH_SDPA", "FLASH_ATTN", "CUDNN_ATTN", "FLASHINFER_ATTN", "SAGE_ATTN"]
 
 
@@ -67,9 +69,11 @@ class Parallelism(Spec):
 class LaunchSpec(Spec):
     """One way of running one model in vLLM-Omni."""
 
+    younger: ClassVar[frozenset[str]] = frozenset({"extra_flags", "runtime"})
     model: ModelRef
-    runtime: Literal["vllm-omni", "diffusers"] = "vllm-omni"
-    """``diffusers`` runs the plain pipeline, the oracle: 16 bit, one device, no options."""
+    runtime: Runtime = "vllm-omni"
+    """``diffusers`` runs the plain pipeline, the oracle: 16 bit, one device, no options;
+    ``vllm-omni-server`` asks ``vllm serve`` over HTTP."""
     recipe: QuantRecipe | None = None
     """Recipe of the checkpoint that is served; None serves the model itself."""
     quantization: OnlineQuantization | None = None
@@ -85,6 +89,8 @@ class LaunchSpec(Spec):
     max_num_seqs: int = Field(1, ge=1)
     enforce_eager: bool = True
     """False compiles the transformer blocks."""
+    extra_flags: tuple[str, ...] = ()
+    """More flags of ``vllm serve``, of a server alone."""
 
     @model_validator(mode="after")
     def _one_quantization(self) -> LaunchSpec:
@@ -99,7 +105,7 @@ class LaunchSpec(Spec):
 
     @model_validator(mode="after")
     def _plain_diffusers_takes_no_options(self) -> LaunchSpec:
-        if self.runtime == "vllm-omni":
+        if self.runtime != "diffusers":
             return self
         allowed = {"model", "runtime", "dtype"}
         given = [
@@ -111,6 +117,15 @@ class LaunchSpec(Spec):
             raise ValueError(
                 f"runtime='diffusers' is the plain 16-bit pipeline on one device and ignores "
                 f"{', '.join(given)}; leave that out, or launch with runtime='vllm-omni'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _flags_are_a_servers(self) -> LaunchSpec:
+        if self.extra_flags and self.runtime == "vllm-omni":
+            raise ValueError(
+                f"extra_flags={list(self.extra_flags)} are those of a server's command line; leave "
+                "them out, or start the server form: workbench.serve(model, extra_flags=...)"
             )
         return self
 
@@ -163,21 +178,40 @@ class PromptSet(Spec):
         return prompts
 
 
+def _distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
+    if len(set(seeds)) < len(seeds) or min(seeds) < 0 or max(seeds) >= 2**63:
+        raise ValueError(f"seeds must be distinct integers from 0 to 2**63-1, got {list(seeds)}")
+    return seeds
+
+
+Seeds = Annotated[tuple[int, ...], Field(min_length=1), AfterValidator(_distinct)]
+
+
 class GenerateSpec(Spec):
     """A population: every prompt at every seed, on one engine."""
 
+    younger: ClassVar[frozenset[str]] = frozenset({"route"})
     launch: LaunchSpec
     prompts: PromptSet
-    seeds: tuple[int, ...] = Field(min_length=1)
+    seeds: Seeds
     sampling: Sampling
     repeat: int = Field(0, ge=0)
     """Counts independent runs of the same request; a second one measures the noise floor."""
+    route: Route | None = None
+    """Which of its routes a server was asked by; None for what is no server."""
 
-    @field_validator("seeds")
-    @classmethod
-    def _seeds_are_distinct(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
-        if len(set(seeds)) < len(seeds) or min(seeds) < 0 or max(seeds) >= 2**63:
-            raise ValueError(
-                f"seeds must be distinct integers from 0 to 2**63-1, got {list(seeds)}"
-            )
-        return seeds
+
+class Workload(Spec):
+    """What a server is put under: a closed loop with a fixed number of requests in flight."""
+
+    prompts: PromptSet
+    seeds: Seeds = (0,)
+    sampling: Sampling = Sampling()
+    concurrency: int = Field(1, ge=1)
+    """Requests in flight; the next is sent when one is answered."""
+    requests: int = Field(ge=1)
+    """All of them; prompts and seeds are taken in turn, and again from the first."""
+
+    def __init__(self, prompts: PromptSet | Iterable[str] | str, **values: Any) -> None:
+        whole = isinstance(prompts, PromptSet | dict)
+        super().__init__(prompts=prompts if whole else PromptSet(prompts), **values)

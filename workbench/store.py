@@ -149,6 +149,17 @@ def make_folder(folder: Path) -> None:
         ) from None
 
 
+def log_file(name: str) -> Path:
+    """Where a process that we start may write what it says; its folder is made.
+
+    Raises:
+        StoreError: the disk is full or the folder read-only.
+    """
+    folder = root() / "logs"
+    make_folder(folder)
+    return folder / f"{name}.log"
+
+
 def find(key: str) -> Path:
     """The complete artefact whose key starts with ``key``.
 

@@ -16,7 +16,11 @@ CFG2 = wb.Parallelism(cfg_parallel_size=2)
 
 @pytest.mark.parametrize(
     ("parallelism", "step_execution", "most"),
-    [(CFG2, False, 0.01), (CFG2, True, 0.01), (TP2, True, 0.03)],
+    [
+        (CFG2, False, 0.01),
+        pytest.param(CFG2, True, 0.01, marks=pytest.mark.slow),
+        (TP2, True, 0.03),
+    ],
 )
 def test_bf16_in_two_processes_draws_what_one_does(
     tiny_qwen: Path,

@@ -139,6 +139,7 @@ def test_the_digest_is_that_of_the_stored_pixels(sets: dict[str, GenerationSet])
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="compiling on CPU needs g++")
+@pytest.mark.slow
 def test_a_compiled_transformer_draws_what_an_eager_one_does(
     sets: dict[str, GenerationSet], tiny_qwen: Path, runs: Path
 ) -> None:

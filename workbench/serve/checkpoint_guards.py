@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import NotSupportedHere, SpecError
-from workbench.schemes import INTEGER, SCHEMES
+from workbench.schemes import SCHEMES
 from workbench.serve.expected import expectations
+from workbench.serve.shards import share_of
 from workbench.specs import LaunchSpec
 from workbench.zoo.families import Family
 from workbench.zoo.inventory import StoredLinear
@@ -31,7 +32,6 @@ LEAST_CAPABILITY = {
 """
 NATIVE_CAPABILITY = {"NVFP4": (10, 0), "MXFP4": (10, 0), "MXFP8": (10, 0)}
 """Below these the weight is read packed and multiplied in 16 bit, or emulated."""
-_TILE = 16
 _SIZES = (1, 2, 4, 8)
 
 
@@ -78,17 +78,8 @@ def _quantized(
 
 
 def _cut(preset: Preset, linear: StoredLinear, size: int) -> str | None:
-    name = f".{linear.name}"
-    if size == 1 or name.endswith(preset.replicated):
-        return None
-    outputs, inputs = linear.shape
-    if name.endswith(preset.row_parallel):
-        count, unit, side = inputs, linear.group or _TILE, "input channels"
-    else:
-        count, unit, side = outputs, 2 * _TILE if linear.scheme in INTEGER else _TILE, "outputs"
-    if count % size or count // size % unit:
-        return f"has {count} {side}, of which each of {size} ranks cannot hold a multiple of {unit}"
-    return None
+    share = share_of(preset, linear, packed=True)
+    return share.problem(size) if share else None
 
 
 def _check_capability(schemes: set[str], device: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench import bf16, zoo
+from workbench import zoo
 from workbench.errors import SpecError
 from workbench.records import Checkpoint
 from workbench.specs import ModelRef, Sampling
@@ -49,6 +49,8 @@ def _reference(model: ModelRef | str) -> ModelRef:
 @lru_cache(maxsize=1)
 def _vae(folder: Path) -> Any:
     define_missing()
+    from workbench import bf16  # on use, as it takes torch
+
     bf16.register()
     import diffusers
     import torch

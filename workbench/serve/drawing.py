@@ -28,7 +28,8 @@ class Drawn:
     """One picture or video as it comes out of a pipeline."""
 
     frames: list[Image.Image]
-    trajectory: Trajectory
+    trajectory: Trajectory | None
+    """None where nothing can record it."""
     elapsed_s: float
     stage_durations_s: dict[str, float]
     peak_memory_bytes: int
@@ -81,13 +82,22 @@ def trajectory_of(recorded: dict[str, Any], family: str) -> Trajectory:
     )
 
 
+def seconds(durations: dict[str, float] | None) -> dict[str, float]:
+    """The engine gives milliseconds under names that end in ``_ms`` and seconds under others."""
+    return {
+        name.removesuffix("_ms"): value / 1000 if name.endswith("_ms") else value
+        for name, value in (durations or {}).items()
+    }
+
+
 def _save(folder: Path, prompt: str, seed: int, drawn: Drawn) -> None:
     many = len(drawn.frames) > 1
     store.make_folder(folder / "frames" if many else folder)
     for number, frame in enumerate(drawn.frames):
         name = f"frames/{number:04d}.png" if many else "image.png"
         store.write_bytes(folder / name, png(frame))
-    drawn.trajectory.save(folder / "trajectory.safetensors")
+    if drawn.trajectory is not None:
+        drawn.trajectory.save(folder / "trajectory.safetensors")
     Generation(
         folder=folder,
         prompt=prompt,

@@ -11,7 +11,7 @@ from workbench.errors import SpecError
 from workbench.followed import LAYERS, VELOCITIES, Followed, LayerRecording
 from workbench.records import GenerationSet
 from workbench.serve import omni
-from workbench.serve.drawing import Drawn, populate, trajectory_of
+from workbench.serve.drawing import Drawn, populate, seconds, trajectory_of
 from workbench.serve.following import (
     error_table,
     follow,
@@ -168,14 +168,6 @@ class Engine(Session):
             frames=frames_of(output.images[0]),
             trajectory=trajectory_of(trace["trajectory"], self.family.name),
             elapsed_s=elapsed_s,
-            stage_durations_s=_seconds(output.stage_durations),
+            stage_durations_s=seconds(output.stage_durations),
             peak_memory_bytes=trace["peak_memory_bytes"] - self._held_before,
         )
-
-
-def _seconds(durations: dict[str, float] | None) -> dict[str, float]:
-    """The engine gives milliseconds under names that end in ``_ms`` and seconds under others."""
-    return {
-        name.removesuffix("_ms"): value / 1000 if name.endswith("_ms") else value
-        for name, value in (durations or {}).items()
-    }

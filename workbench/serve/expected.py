@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from workbench.recipes import QuantRecipe
 from workbench.schemes import SIXTEEN_BIT
 from workbench.specs import LaunchSpec
 from workbench.zoo.families import Family
@@ -77,7 +78,7 @@ def quantization_config(component: Path) -> dict[str, Any] | None:
 
 def _component(folder: Path, preset: Preset, spec: LaunchSpec) -> Iterator[tuple[str, Expected]]:
     stored = linears(folder)
-    method = _method(folder, spec)
+    method = method_of(folder, spec.recipe)
     seen: set[str] = set()
     for name in stored:
         if name in seen:
@@ -102,10 +103,10 @@ def _scheme(members: tuple[StoredLinear, ...], kept: str | None, spec: LaunchSpe
     return "+".join(dict.fromkeys(member.scheme for member in members))
 
 
-def _method(component: Path, spec: LaunchSpec) -> str:
-    """The way of quantizing, as presets name it."""
-    if spec.recipe is not None:
-        return spec.recipe.method
+def method_of(component: Path, recipe: QuantRecipe | None) -> str:
+    """The way of quantizing a component, as presets name it; ``online`` where it is 16 bit."""
+    if recipe is not None:
+        return recipe.method
     config = quantization_config(component)
     if not config:
         return ONLINE

@@ -13,8 +13,17 @@ from workbench.errors import NotSupportedHere, SpecError
 from workbench.provenance import gpus
 from workbench.serve.checkpoint_guards import FP8_CAPABILITY, check_checkpoint
 from workbench.serve.layouts import describe, fitting
+from workbench.serve.plan_guards import check_plan
+from workbench.serve.plan_rules import (
+    device_problem,
+    frames_problem,
+    guidance_problem,
+    heads_problem,
+    ring_problem,
+)
 from workbench.specs import LaunchSpec, Sampling
 from workbench.zoo.families import Family
+from workbench.zoo.parallel import support_of
 
 MOST_CPU_WORKERS = 8
 STEPWISE = ("qwen-image",)
@@ -42,32 +51,28 @@ def check_launch(spec: LaunchSpec, family: Family, folder: Path) -> None:
     else:
         _check_cpu(spec)
     check_checkpoint(spec, family, folder, devices)
+    check_plan(spec, family, folder, devices)
 
 
 def check_sampling(spec: LaunchSpec, family: Family, sampling: Sampling) -> None:
     """Refuse a sampling that the launched layout cannot serve.
 
     Raises:
-        SpecError: CFG-parallel without two branches, or a video field on an image model.
+        SpecError: CFG-parallel without two branches, a video field on an image model, or a number
+            of frames that is not 4k+1.
     """
-    scale = getattr(sampling, family.guidance)
-    if spec.parallelism.cfg_parallel_size == 2 and (
-        not scale or scale <= 1 or sampling.negative_prompt is None
-    ):
-        raise SpecError(
-            f"cfg_parallel_size=2 splits two branches, but {family.guidance}={scale} with "
-            f"negative_prompt={sampling.negative_prompt!r} has one; set {family.guidance} above 1 "
-            "and a negative_prompt, or launch with cfg_parallel_size=1"
-        )
-    if sampling.num_frames is not None and family.name != "wan":
-        raise SpecError(
-            f"num_frames={sampling.num_frames}: {family.name} draws images; leave num_frames out"
-        )
+    problems = (
+        guidance_problem(support_of(family.name), spec.parallelism, sampling),
+        frames_problem(family.name, sampling),
+    )
+    for problem in filter(None, problems):
+        raise SpecError(problem)
 
 
 def _check_layout(spec: LaunchSpec, family: Family, folder: Path) -> None:
     for component, facts in _configs(family, folder):
-        _check_heads(spec, component, facts["num_attention_heads"])
+        if problem := heads_problem(component, facts["num_attention_heads"], spec.parallelism):
+            raise SpecError(problem)
 
 
 def _configs(family: Family, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -75,25 +80,6 @@ def _configs(family: Family, folder: Path) -> Iterator[tuple[str, dict[str, Any]
         config = folder / component / "config.json"
         if config.is_file():
             yield component, json.loads(config.read_text())
-
-
-def _check_heads(spec: LaunchSpec, component: str, heads: int) -> None:
-    """Each rank of tensor parallelism holds whole heads, which Ulysses then shares out again.
-
-    vllm_omni/diffusion/attention/parallel/ulysses.py:514.
-    """
-    layout = spec.parallelism
-    for name, degree, among in (
-        ("tensor_parallel_size", layout.tensor_parallel_size, heads),
-        ("ulysses_degree", layout.ulysses_degree, heads // layout.tensor_parallel_size),
-    ):
-        if among < 1 or among % degree:
-            valid = [n for n in range(1, among + 1) if among % n == 0]
-            left = "" if among == heads else f", of which each tensor-parallel rank has {among}"
-            raise SpecError(
-                f"{name}={degree} does not divide the {heads} attention heads of {component}{left};"
-                f" use one of {valid}"
-            )
 
 
 def _check_steps(spec: LaunchSpec, family: Family) -> None:
@@ -105,19 +91,14 @@ def _check_steps(spec: LaunchSpec, family: Family) -> None:
 
 
 def _check_devices(spec: LaunchSpec, here: int, heads: list[int], *, on_cpu: bool) -> None:
-    needed = spec.parallelism.world_size
-    if needed <= here:
-        return
-    fit = fitting(spec.parallelism, here, heads)
-    seen = (
-        f"{needed} worker processes; on CPU at most {here} are started ({os.cpu_count()} cores)"
-        if on_cpu
-        else f"{needed} GPUs and {here} are here"
+    asked = spec.parallelism
+    fits = map(describe, fitting(asked, here, heads))
+    workers = (
+        f"{asked.world_size} worker processes; on CPU at most {here} are started "
+        f"({os.cpu_count()} cores)"
     )
-    raise NotSupportedHere(
-        f"{describe(spec.parallelism)} needs {seen}; these fit: "
-        + ", or ".join(describe(layout) for layout in fit)
-    )
+    if problem := device_problem(asked, here, fits, workers if on_cpu else ""):
+        raise NotSupportedHere(f"{describe(asked)} {problem}")
 
 
 def _check_gpus(spec: LaunchSpec, devices: list[dict[str, Any]]) -> None:
@@ -135,11 +116,8 @@ def _check_cpu(spec: LaunchSpec) -> None:
         raise NotSupportedHere(
             f"attention_backend={spec.attention_backend!r} needs a GPU; on CPU use {ON_CPU[0]}"
         )
-    if spec.parallelism.ring_degree > 1:
-        raise NotSupportedHere(
-            f"ring_degree={spec.parallelism.ring_degree} runs CUDA kernels; on CPU use "
-            "ulysses_degree"
-        )
+    if problem := ring_problem(spec.parallelism, on_cpu=True):
+        raise NotSupportedHere(problem)
     if not spec.enforce_eager and not any(map(shutil.which, COMPILERS)):
         raise NotSupportedHere(
             f"enforce_eager=False compiles with one of {', '.join(COMPILERS)}, and none is here; "

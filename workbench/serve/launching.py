@@ -14,7 +14,7 @@ from workbench.serve.engine import Engine
 from workbench.serve.following import follow_spec
 from workbench.serve.plain import PlainDiffusers
 from workbench.serve.requests import generate_spec, launch_spec, needed_bytes
-from workbench.specs import ModelRef, PromptSet, Sampling
+from workbench.specs import LaunchSpec, ModelRef, PromptSet, Sampling
 
 
 def launch(model: ModelRef | Checkpoint | str, **options: Any) -> Engine:
@@ -33,10 +33,7 @@ def launch(model: ModelRef | Checkpoint | str, **options: Any) -> Engine:
         LaunchFailed: the engine did not start.
     """
     spec, folder = launch_spec(model, **options)
-    if spec.runtime != "vllm-omni":
-        raise SpecError(
-            f"runtime={spec.runtime!r} is no engine to launch; workbench.generate draws with it"
-        )
+    _refuse_runtime(spec, "vllm-omni")
     return Engine(spec, folder)
 
 
@@ -56,6 +53,7 @@ def generate(
     with the plain pipeline instead.
     """
     spec, folder = launch_spec(model, **options)
+    _refuse_runtime(spec, "vllm-omni", "diffusers")
     request = generate_spec(spec, folder, prompts, seeds=seeds, sampling=sampling, repeat=repeat)
     if store.has(KIND, request) and not force:
         return GenerationSet.load(store.open_complete(KIND, request))
@@ -85,8 +83,22 @@ def follow(
     Nothing is launched when all of it is in the store.
     """
     spec, folder = launch_spec(model, **options)
+    _refuse_runtime(spec, "vllm-omni")
     request = follow_spec(spec, reference, pairs, repeat)
     if store.has(VELOCITIES, request):
         return Followed.load(store.open_complete(VELOCITIES, request))
     with Engine(spec, folder) as engine:
         return engine.follow(reference, pairs=pairs, repeat=repeat)
+
+
+def _refuse_runtime(spec: LaunchSpec, *allowed: str) -> None:
+    if spec.runtime in allowed:
+        return
+    form = {
+        "diffusers": "workbench.generate draws with it",
+        "vllm-omni-server": "workbench.serve starts it",
+    }
+    raise SpecError(
+        f"runtime={spec.runtime!r} is no engine to launch in this process, where "
+        f"{' or '.join(allowed)} is; {form[spec.runtime]}"
+    )

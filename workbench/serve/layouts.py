@@ -13,7 +13,8 @@ _MOST = 3
 
 def describe(layout: Parallelism) -> str:
     """The sizes above 1, as they are passed: ``tensor_parallel_size=2 x cfg_parallel_size=2``."""
-    named = [f"{name}={getattr(layout, name)}" for name in _SIZES if getattr(layout, name) > 1]
+    sizes = ((name, getattr(layout, name)) for name in (*_SIZES, "vae_patch_parallel_size"))
+    named = [f"{name}={size}" for name, size in sizes if size > 1]
     return " x ".join(named) or "a single device"
 
 

@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from workbench import bf16
 from workbench.audits import Audit
 from workbench.errors import SpecError
 from workbench.records import GenerationSet
@@ -31,6 +30,8 @@ class PlainDiffusers:
                 "give the model that it was made from"
             )
         define_missing()
+        from workbench import bf16  # on use, as it takes torch
+
         bf16.register()
         import torch
         from diffusers import DiffusionPipeline

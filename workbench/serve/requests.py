@@ -10,6 +10,7 @@ from tqdm.auto import tqdm
 
 from workbench import zoo
 from workbench.records import Checkpoint
+from workbench.serve.defaults import full_sampling
 from workbench.serve.guards import check_sampling
 from workbench.serve.stored import stored_label
 from workbench.specs import GenerateSpec, LaunchSpec, ModelRef, PromptSet, Sampling
@@ -46,8 +47,7 @@ def generate_spec(
     repeat: int,
 ) -> GenerateSpec:
     """The full request: the model's own defaults fill what the sampling leaves open."""
-    given = (sampling or Sampling()).model_dump(exclude_none=True)
-    full = Sampling(**{**zoo.default_sampling(folder), **given})
+    full = full_sampling(folder, sampling)
     check_sampling(launch, family_of(folder), full)
     texts = prompts if isinstance(prompts, PromptSet) else PromptSet(prompts)
     return GenerateSpec(

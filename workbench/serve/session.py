@@ -11,11 +11,8 @@ from typing import Any, Self
 from workbench.audits import Audit
 from workbench.errors import LaunchFailed, WorkbenchError
 from workbench.serve import omni
-from workbench.serve.audit import audit
-from workbench.serve.expected import expectations
 from workbench.serve.guards import check_launch
-from workbench.serve.proof import proved, samples
-from workbench.serve.source import source_of
+from workbench.serve.proved_audit import proved_audit
 from workbench.specs import LaunchSpec, Sampling
 from workbench.zoo.families import family_of
 
@@ -72,7 +69,7 @@ class Session:
             self._start()
         try:
             counting = self.spec.enforce_eager and self.audit.flops_coverage is None
-            omni.call(self._omni, "workbench_start", counting, along)
+            omni.call(self._omni, "workbench_start", True, counting, along)
             if watch is not None:
                 omni.call(self._omni, "workbench_watch_layers", *watch)
             began = time.perf_counter()
@@ -96,7 +93,7 @@ class Session:
         try:
             self._held_before = omni.held_bytes(self.spec)
             self._omni = omni.start(self.folder, self.spec)
-            self.audit = self._proved_audit()
+            self.audit = proved_audit(self.spec, self.folder, self.family, self._call)
         except BaseException as error:
             self._stop()
             if isinstance(error, WorkbenchError) or not isinstance(error, Exception):
@@ -107,13 +104,8 @@ class Session:
         self.load_s = time.perf_counter() - began
         logger.info("%s", self.audit)
 
-    def _proved_audit(self) -> Audit:
-        expected = expectations(self.folder, self.family, self.spec)
-        found = audit(self.spec, expected, omni.call(self._omni, "workbench_census"))
-        source = source_of(self.spec, self.folder, self.family)
-        asked = samples(found.layers, expected, source)
-        answers = omni.call(self._omni, "workbench_read_back", asked)["answers"]
-        return proved(found, asked, answers, source)
+    def _call(self, method: str, *arguments: Any) -> Any:
+        return omni.call(self._omni, method, *arguments)
 
     def _stop(self) -> None:
         if self._omni is None:

@@ -25,20 +25,23 @@ class WorkerTools:
 
     model_runner: Any
 
-    def workbench_start(self, count_rows: bool = False, along: str = "") -> None:
+    def workbench_start(
+        self, record: bool = True, count_rows: bool = False, along: str = ""
+    ) -> None:
         """Before a request: a new peak, a new trajectory, and new row counts if asked for.
 
         Args:
+            record: Keep the trajectory.
             count_rows: Count the inputs of each linear.
             along: File of the trajectory that the request is led along; see :class:`Recorder`.
         """
         pipeline = self.model_runner.pipeline
         if not hasattr(self, "_workbench_recorder"):
             self._workbench_recorder = Recorder(pipeline)
-        self._workbench_recorder.start(load_file(along)["latents"] if along else None)
+        if record:
+            self._workbench_recorder.start(load_file(along)["latents"] if along else None)
         self._workbench_counter = RowCounter(modules.linears(pipeline)) if count_rows else None
-        current_omni_platform.reset_peak_memory_stats()
-        self._workbench_resident = current_omni_platform.memory_allocated()
+        self.workbench_reset_peak()
 
     def workbench_finish(self) -> dict[str, Any]:
         """After a request: the trajectory, the rows that each linear multiplied, if counted.
@@ -49,8 +52,17 @@ class WorkerTools:
         return {
             "trajectory": self._workbench_recorder.finish(),
             "rows": counter.finish() if counter is not None else None,
-            "peak_memory_bytes": sum(_gather(self._peak_memory())),
+            **self.workbench_peak(),
         }
+
+    def workbench_reset_peak(self) -> None:
+        """Before a request: a new peak."""
+        current_omni_platform.reset_peak_memory_stats()
+        self._workbench_resident = current_omni_platform.memory_allocated()
+
+    def workbench_peak(self) -> dict[str, int]:
+        """After a request: ``peak_memory_bytes`` of all ranks together."""
+        return {"peak_memory_bytes": sum(_gather(self._peak_memory()))}
 
     def workbench_watch_layers(self, rows: int, steps: list[int]) -> None:
         """After a start: keep inputs and outputs of every linear at these steps."""

@@ -1,0 +1,100 @@
+"""The load generator with a stand-in for the server: order, concurrency, failures, arithmetic."""
+
+import hashlib
+import threading
+import time
+from io import BytesIO
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import workbench as wb
+from workbench.errors import LaunchFailed, SpecError
+from workbench.serve.load import run
+from workbench.serve.media import pixel_digest
+from workbench.serve.server_requests import Answer
+
+PICTURE = Image.fromarray(np.arange(48, dtype=np.uint8).reshape(4, 4, 3))
+
+
+def png():
+    stream = BytesIO()
+    PICTURE.save(stream, format="PNG")
+    return stream.getvalue()
+
+
+class Server:
+    """Answers after a while, and says how many it had at once."""
+
+    def __init__(self, fails=()):
+        self.fails, self.most, self._now, self._lock = fails, 0, 0, threading.Lock()
+
+    def __call__(self, prompt, seed):
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+        time.sleep(0.02)
+        with self._lock:
+            self._now -= 1
+        if seed in self.fails:
+            raise LaunchFailed(f"seed {seed} fails")
+        return Answer(pictures=(png(),), stage_durations_s={"queue_wait": 0.5}), 99
+
+
+def test_every_request_is_answered_in_turn_with_so_many_in_flight():
+    server = Server()
+    workload = wb.Workload(["a", "b"], seeds=(0, 1), concurrency=3, requests=10)
+    result = run(workload, server, "BF16")
+    assert server.most == 3
+    assert [(row.prompt, row.seed) for row in result.rows] == [
+        *([("a", 0), ("a", 1), ("b", 0), ("b", 1)] * 2),
+        ("a", 0),
+        ("a", 1),
+    ]
+    assert not result.failed
+    assert {row.sha256 for row in result.rows} == {pixel_digest([PICTURE])}
+    assert {(row.bytes, row.pictures, row.queue_wait_s) for row in result.rows} == {(99, 1, 0.5)}
+    assert all(row.received_s > row.sent_s >= 0 for row in result.rows)
+
+
+def test_throughput_and_latency_are_those_of_the_rows():
+    result = run(wb.Workload("a", concurrency=2, requests=8), Server(), "BF16")
+    table = result.table()
+    taken = table.received_s.max() - table.sent_s.min()
+    assert result.requests_per_s == pytest.approx(8 / taken)
+    assert result.pictures_per_s == pytest.approx(8 / taken)
+    assert result.latency_s["median"] == pytest.approx(table.latency_s.median())
+    assert result.latency_s["p90"] == pytest.approx(table.latency_s.quantile(0.9))
+    assert result.latency_s["max"] == pytest.approx(table.latency_s.max())
+    assert "BF16, 2 in flight: 8 of 8 requests" in str(result)
+
+
+def test_the_result_says_which_requests_failed_and_counts_them_nowhere():
+    workload = wb.Workload("a", seeds=(0, 1, 2), concurrency=2, requests=6)
+    result = run(workload, Server(fails=(1,)), "BF16")
+    assert [row.index for row in result.failed] == [1, 4]
+    assert {row.error for row in result.failed} == {"seed 1 fails"}
+    assert len(result.completed) == 4
+    assert result.requests_per_s == pytest.approx(4 / result.elapsed_s)
+    assert "4 of 6" in str(result)
+
+
+def test_a_load_of_which_nothing_came_back_has_no_latency():
+    result = run(wb.Workload("a", requests=2), Server(fails=(0,)), "BF16")
+    assert result.requests_per_s == 0
+    assert np.isnan(result.latency_s["median"])
+
+
+@pytest.mark.parametrize(
+    "fields", [{"requests": 0}, {"requests": 1, "concurrency": 0}, {"requests": 1, "seeds": (1, 1)}]
+)
+def test_an_impossible_workload_is_refused(fields):
+    with pytest.raises(SpecError):
+        wb.Workload("a", **fields)
+
+
+def test_a_workload_survives_json():
+    workload = wb.Workload(["a", "b"], seeds=(3,), concurrency=2, requests=4)
+    assert wb.Workload(**workload.model_dump(mode="json")) == workload
+    assert len(workload.key) == len(hashlib.sha256().hexdigest()[:12])

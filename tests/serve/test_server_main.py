@@ -1,0 +1,17 @@
+"""The stand-in for what the server's module of audio imports."""
+
+import importlib
+import sys
+
+import pytest
+
+from workbench.serve.server_main import LEFT_OUT, stand_in
+
+
+def test_a_stand_in_can_be_imported_from_and_says_what_is_missing(monkeypatch):
+    for name in LEFT_OUT:
+        monkeypatch.setitem(sys.modules, name, stand_in(name))
+    assert importlib.util.find_spec("torchaudio") is not None
+    function = importlib.import_module("torchaudio.functional").resample
+    with pytest.raises(RuntimeError, match=r"torchaudio.functional.resample needs torchaudio"):
+        function([0.0], 1, 2)

@@ -1,0 +1,121 @@
+"""What is sent over HTTP, what an answer holds, and whom the door lets through."""
+
+import asyncio
+import base64
+from io import BytesIO
+
+import httpx
+import pytest
+from PIL import Image
+
+import workbench as wb
+from workbench.errors import LaunchFailed, NotSupportedHere, SpecError
+from workbench.serve import server_door, server_requests
+from workbench.serve.server_requests import answer, check_route, payload
+
+SAMPLING = wb.Sampling(
+    num_inference_steps=3, height=64, width=128, true_cfg_scale=4.0, negative_prompt=" "
+)
+
+
+def encoded():
+    stream = BytesIO()
+    Image.new("RGB", (4, 2), "red").save(stream, format="PNG")
+    return base64.b64encode(stream.getvalue()).decode()
+
+
+def test_a_request_of_the_images_route_is_lossless_and_seeded():
+    sent = payload("images", "a car", 2**63 - 1, SAMPLING)
+    assert sent == {
+        "prompt": "a car",
+        "seed": 2**63 - 1,
+        "generator_device": "cpu",
+        "n": 1,
+        "response_format": "b64_json",
+        "output_format": "png",
+        "num_inference_steps": 3,
+        "true_cfg_scale": 4.0,
+        "negative_prompt": " ",
+        "size": "128x64",
+    }
+
+
+def test_a_request_of_the_chat_route_has_the_prompt_as_its_message():
+    sent = payload("chat", "a car", 1, SAMPLING)
+    assert sent["messages"] == [{"role": "user", "content": "a car"}]
+    assert sent["size"] == "128x64"
+    assert "generator_device" not in sent
+
+
+def test_an_answer_of_the_images_route():
+    body = {
+        "data": [{"b64_json": encoded()}],
+        "metrics": {"stage_durations": {"vae_ms": 500.0}, "peak_memory_mb": 1.0},
+    }
+    got = answer("images", httpx.Response(200, json=body))
+    assert got.frames[0].size == (4, 2)
+    assert got.stage_durations_s == {"vae": 0.5}
+
+
+def test_an_answer_of_the_chat_route():
+    url = f"data:image/png;base64,{encoded()}"
+    part = {"type": "image_url", "image_url": {"url": url}, "stage_durations": {"vae": 0.5}}
+    body = {"choices": [{"message": {"content": [part]}}]}
+    got = answer("chat", httpx.Response(200, json=body))
+    assert got.frames[0].size == (4, 2)
+    assert got.stage_durations_s == {"vae": 0.5}
+
+
+def test_an_answer_without_a_picture_says_what_the_server_said():
+    with pytest.raises(LaunchFailed, match="HTTP 400: no such model"):
+        answer("images", httpx.Response(400, text="no such model"))
+    body = {"choices": [{"message": {"content": "no images were produced"}}]}
+    with pytest.raises(LaunchFailed, match="no images were produced"):
+        answer("chat", httpx.Response(200, json=body))
+
+
+@pytest.mark.parametrize(
+    ("route", "sampling", "message"),
+    [
+        ("video", {}, "there are images, chat"),
+        ("images", {"num_frames": 5}, "draws images"),
+        ("images", {"num_inference_steps": 201}, "up to 200"),
+        ("images", {"guidance_scale": 21}, "up to 20"),
+    ],
+)
+def test_what_a_route_does_not_take_is_refused(route, sampling, message):
+    with pytest.raises(SpecError, match=message):
+        check_route(route, wb.Sampling(**sampling))
+
+
+def test_the_chat_route_is_refused_where_the_gpu_would_draw_the_noise(monkeypatch):
+    monkeypatch.setattr(server_requests, "gpus", lambda: [{"name": "a GPU"}])
+    check_route("images", SAMPLING)
+    with pytest.raises(NotSupportedHere, match="route='images'"):
+        check_route("chat", SAMPLING)
+
+
+@pytest.mark.parametrize(
+    ("path", "token", "status"),
+    [
+        ("/v1/images/generations", None, 200),
+        ("/health", None, 200),
+        ("/collective_rpc", None, 403),
+        ("/collective_rpc", "wrong", 403),
+        ("/sleep", None, 403),
+        ("/collective_rpc", "secret", 200),
+    ],
+)
+def test_only_who_started_the_server_may_ask_its_workers(monkeypatch, path, token, status):
+    async def inside(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def ask():
+        transport = httpx.ASGITransport(app=server_door.Door(inside))
+        headers = {} if token is None else {server_door.HEADER.decode(): token}
+        async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+            return (await client.post(path, headers=headers)).status_code
+
+    monkeypatch.setenv(server_door.TOKEN, "secret")
+    assert asyncio.run(ask()) == status

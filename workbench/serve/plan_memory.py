@@ -1,0 +1,145 @@
+"""How much memory each rank needs: an estimate, from sizes alone.
+
+Weights are exact up to what kernels repack. Activations follow the formulas below, which no
+measurement of a model of full size has confirmed yet; WORKSPACE is fitted to the embedded model's
+peak on one H200 (docs/results). So leave a margin.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from math import ceil
+
+from workbench.serve.plan_facts import Facts
+from workbench.specs import Parallelism, Sampling
+from workbench.zoo.presets import inside_blocks
+
+GIB = 2**30
+CONTEXT = GIB // 2
+"""Bytes that the CUDA context and the libraries' handles take of each GPU, roughly."""
+WORKSPACE = 384 * 2**20
+"""Bytes that the allocator holds besides: workspaces of the kernels, blocks that are partly used.
+
+Of the embedded model's 414 MiB on one H200 (docs/results/README.md) the formulas explain 46.
+"""
+TEXT_TOKENS = 512
+"""Tokens of a prompt, whole on every rank; long prompts of some families have twice as many."""
+RESIDUAL = 6
+"""Copies of the hidden states live in a block: stream, norm, modulated, output, gated, sum."""
+ATTENTION = 4
+"""Of one rank's heads: queries, keys, values, output. Ulysses holds them twice, to exchange them.
+
+The scores themselves are never stored: every backend works on tiles.
+"""
+FEED_FORWARD = 2
+"""Of the inner width: before and after the activation."""
+DECODER = 4
+"""Copies of the VAE's widest full-size feature map: input, norm, activation, output."""
+_COLOURS = 3
+Memory = dict[str, tuple[int, ...]]
+"""Component -> bytes on each rank; ``activations`` and ``context`` besides the weights."""
+
+
+def tokens_of(facts: Facts, sampling: Sampling) -> int:
+    """Length of the sequence of a picture or a video, text left out.
+
+    A token is a patch of 2 by 2 latents of one latent frame, in every family that we know.
+
+    Args:
+        facts: Of the model.
+        sampling: Height and width in pixels, 1024 where unset; frames, 1 where unset.
+    """
+    pixels = 2 * facts.vae.spatial
+    height, width = sampling.height or 1024, sampling.width or 1024
+    frames = ((sampling.num_frames or 1) - 1) // facts.vae.temporal + 1
+    return ceil(height / pixels) * ceil(width / pixels) * frames
+
+
+def weights_of(facts: Facts, tensor_ranks: int) -> dict[str, int]:
+    """Component -> bytes on one rank of so many.
+
+    Column- and row-parallel linears are divided; norms, embeddings, modulation and what else the
+    engine builds as ``ReplicatedLinear`` are not, and no more are most text encoders and the VAE.
+    """
+    sizes = dict(facts.whole)
+    for name, divided in facts.divided.items():
+        sizes[name] += -(-divided // tensor_ranks)
+    for part in facts.parts:
+        sizes[part.component] += part.number * (-(-part.divided // tensor_ranks) + part.whole)
+    return sizes
+
+
+class Estimate:
+    """Memory of one model at one sampling, layout by layout; what repeats is worked out once.
+
+    Args:
+        facts: Of the model.
+        sampling: Size of what is drawn.
+        on_cpu: Whether ranks are processes on a CPU, without a context.
+    """
+
+    def __init__(self, facts: Facts, sampling: Sampling, *, on_cpu: bool) -> None:
+        self.facts, self.sampling, self.on_cpu = facts, sampling, on_cpu
+        self.tokens = tokens_of(facts, sampling)
+        self._weights = cache(partial(weights_of, facts))
+        self._width, self._divided, self._whole = _widths(facts)
+
+    def memory(self, layout: Parallelism) -> Memory:
+        """Component -> bytes on each rank, at the peak of a request.
+
+        Denoising and decoding follow one another, so ``activations`` is the larger of the two.
+
+        Args:
+            layout: A valid one, or its numbers mean nothing.
+        """
+        ranks = layout.world_size
+        denoising = self.denoising(layout)
+        weights = self._weights(layout.tensor_parallel_size)
+        return {
+            **{name: (size,) * ranks for name, size in weights.items()},
+            "activations": tuple(max(denoising, size) for size in self.decoding(layout)),
+            "context": (0 if self.on_cpu else CONTEXT + WORKSPACE,) * ranks,
+        }
+
+    def denoising(self, layout: Parallelism) -> int:
+        """Bytes of activations while a block runs on one rank; the two branches run in turn.
+
+        Ulysses and ring divide the tokens, tensor parallelism heads and inner width.
+        """
+        size, width = layout.tensor_parallel_size, self._width
+        mine = ceil(self.tokens / (layout.ulysses_degree * layout.ring_degree)) + TEXT_TOKENS
+        attention = ATTENTION * width // size * (2 if layout.ulysses_degree > 1 else 1)
+        inner = FEED_FORWARD * max(self._divided // size, self._whole)
+        return mine * self.facts.element * (RESIDUAL * width + max(attention, inner))
+
+    def decoding(self, layout: Parallelism) -> tuple[int, ...]:
+        """Bytes on each rank while the VAE decodes.
+
+        ``DECODER`` feature maps of its widest channels at the picture's size, as many frames at
+        once as one latent frame gives; patches divide them. The picture itself lies whole on
+        rank 0, and on all ranks where each decodes everything.
+        """
+        facts, frames = self.facts, self.sampling.num_frames or 1
+        pixels = (self.sampling.height or 1024) * (self.sampling.width or 1024)
+        at_once = min(frames, facts.vae.temporal)
+        maps = pixels * at_once * facts.vae.widest * facts.element * DECODER
+        picture = pixels * frames * _COLOURS * facts.element
+        ranks, patches = layout.world_size, layout.vae_patch_parallel_size
+        if patches == 1:
+            return (maps + picture,) * ranks
+        working = [maps // patches if rank < patches else 0 for rank in range(ranks)]
+        return (working[0] + picture, *working[1:])
+
+
+def fullest(memory: Memory) -> int:
+    """Bytes of the rank that needs most."""
+    return max(map(sum, zip(*memory.values(), strict=True)))
+
+
+def _widths(facts: Facts) -> tuple[int, int, int]:
+    """Channels of the hidden states, and of the widest inputs back to them, divided and whole."""
+    inside = [part for part in facts.parts if inside_blocks(facts.preset, part.name)]
+    rows = [p for p in inside if p.share and p.share.side == "input channels"]
+    width = max((p.outputs for p in rows), default=max(p.inputs for p in facts.parts))
+    whole = [p.inputs for p in inside if p.share is None and p.outputs == width < p.inputs]
+    return width, max((p.inputs for p in rows), default=0), max(whole, default=0)

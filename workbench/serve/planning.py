@@ -1,0 +1,131 @@
+"""Which layouts of a model an engine would run, and how much memory each needs, before a launch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from workbench import zoo
+from workbench.errors import SpecError
+from workbench.records import Checkpoint
+from workbench.serve.defaults import full_sampling
+from workbench.serve.expected import components, quantization_config
+from workbench.serve.plan_facts import Facts, facts_of
+from workbench.serve.plan_layouts import Layouts
+from workbench.serve.plan_memory import GIB
+from workbench.serve.plan_result import Plan
+from workbench.serve.plan_rules import frames_problem
+from workbench.serve.stored import stored_label
+from workbench.spec import Spec
+from workbench.specs import LaunchSpec, ModelRef, Sampling
+from workbench.zoo.families import Family, family_of
+
+MOST_GPUS = 64
+
+
+class PlanSpec(Spec):
+    """The devices that a plan is for."""
+
+    gpus: int = Field(ge=1, le=MOST_GPUS)
+    gpu_memory_gib: float = Field(gt=0)
+    device: Literal["cuda", "cpu"] = "cuda"
+
+    @field_validator("gpus", mode="before")
+    @classmethod
+    def _whole_number(cls, value: Any) -> Any:
+        """Digits, as a command line passes them, count as the number; True does not."""
+        if isinstance(value, bool):
+            raise ValueError("give a whole number, 1 or more")
+        return int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+
+
+def plan(
+    model: ModelRef | Checkpoint | str,
+    *,
+    gpus: int,
+    gpu_memory_gib: float,
+    sampling: Sampling | None = None,
+    quantization: str | None = None,
+    dtype: str = "bfloat16",
+    device: str = "cuda",
+) -> Plan:
+    """Every layout of a model on some devices: which are valid, why others are not, what fits.
+
+    Reads config.json and safetensors headers only, and nothing of this machine. Memory is an
+    estimate (:mod:`workbench.serve.plan_memory` has its formulas) that no large model has confirmed
+    yet, so leave a margin.
+
+    Args:
+        model: What :func:`workbench.launch` takes: a ModelRef, its source, or a Checkpoint.
+        gpus: Devices that there would be, 1 to 64.
+        gpu_memory_gib: Memory of one, in GiB (2**30 bytes).
+        sampling: Size and guidance of what is drawn; None takes the model's defaults.
+        quantization: ``fp8`` or ``int8``, online.
+        dtype: ``bfloat16``, ``float16`` or ``float32``.
+        device: ``cpu`` plans worker processes instead of GPUs: no ring attention, no context.
+
+    Raises:
+        SpecError: devices, options or a sampling that nothing can serve.
+        ModelNotFound: the model leads to no pipeline, or to one with broken files.
+
+    >>> import workbench as wb
+    >>> plan = wb.plan("embedded:qwen-image", gpus=2, gpu_memory_gib=80)
+    >>> plan.smallest().parallelism.world_size
+    1
+    """
+    asked = PlanSpec(gpus=gpus, gpu_memory_gib=gpu_memory_gib, device=device)
+    spec, folder = _located(model, {"quantization": quantization, "dtype": dtype})
+    family = family_of(folder)
+    _refuse_quantized_twice(spec, family, folder)
+    drawn = full_sampling(folder, sampling)
+    facts = facts_of(spec, family, folder)
+    if problem := frames_problem(family.name, drawn, facts.vae.temporal):
+        raise SpecError(problem)
+    layouts = Layouts(
+        facts,
+        drawn,
+        gpus=asked.gpus,
+        capacity=int(asked.gpu_memory_gib * GIB),
+        on_cpu=asked.device == "cpu",
+    )
+    return Plan(layouts, title=_title(spec, facts, asked, drawn), notes=_notes(facts, spec))
+
+
+def _located(
+    model: ModelRef | Checkpoint | str, options: dict[str, Any]
+) -> tuple[LaunchSpec, Path]:
+    """As for a launch, but without the fingerprint, which reads a part of the weights."""
+    if isinstance(model, Checkpoint):
+        return LaunchSpec(model=model.model, recipe=model.recipe, **options), model.path
+    reference = model if isinstance(model, ModelRef) else ModelRef(model)
+    return LaunchSpec(model=reference, **options), zoo.locate(reference)
+
+
+def _refuse_quantized_twice(spec: LaunchSpec, family: Family, folder: Path) -> None:
+    names = components(folder, family) if spec.quantization else ()
+    if any(quantization_config(folder / name) for name in names):
+        spec.but(stored=stored_label(folder))  # says why
+
+
+def _title(spec: LaunchSpec, facts: Facts, asked: PlanSpec, sampling: Sampling) -> str:
+    packed = sorted({p.scheme for p in facts.parts} - {"BF16", "F16", "F32"})
+    precision = spec.recipe.label if spec.recipe else "+".join(packed) or spec.precision
+    size = f"{sampling.width or 1024} x {sampling.height or 1024} pixels"
+    frames = f", {sampling.num_frames} frames" if sampling.num_frames else ""
+    devices = f"{asked.gpus} {'GPU' if asked.device == 'cuda' else 'worker'}"
+    return (
+        f"{spec.model.source} in {precision}, {size}{frames}, on up to {devices}"
+        f"{'s' * (asked.gpus > 1)} of {asked.gpu_memory_gib:g} GiB"
+    )
+
+
+def _notes(facts: Facts, spec: LaunchSpec) -> tuple[str, ...]:
+    ignored = facts.preset.ignored if spec.quantization else ""
+    served = facts.family.not_served
+    return tuple(
+        filter(
+            None, (ignored, served and f"workbench.launch refuses {facts.family.name}: {served}")
+        )
+    )

@@ -1,0 +1,160 @@
+"""The server form: ``vllm serve --omni`` as a child on the loopback address, asked over HTTP."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from workbench.errors import LaunchFailed
+from workbench.records import Checkpoint, GenerationSet
+from workbench.serve import load
+from workbench.serve.drawing import Drawn, populate
+from workbench.serve.load import LoadResult
+from workbench.serve.requests import generate_spec, launch_spec
+from workbench.serve.server_requests import ROUTES, Answer, answer, check_route, payload
+from workbench.serve.server_session import ServerSession
+from workbench.specs import ModelRef, PromptSet, Route, Sampling, Workload
+from workbench.zoo.weights import weight_bytes
+
+START_TIMEOUT_S = 600.0
+
+
+class Server(ServerSession):
+    """``vllm serve --omni`` with one model at one precision. Made by :func:`workbench.serve`.
+
+    Use it in a ``with`` statement: closing it ends the server and all its workers. They end too
+    when this process dies, of whatever. The audit is read from the server's own workers.
+    """
+
+    def generate(
+        self,
+        prompts: PromptSet | Iterable[str] | str,
+        *,
+        seeds: Iterable[int] = (0,),
+        sampling: Sampling | None = None,
+        repeat: int = 0,
+        force: bool = False,
+        route: Route = "images",
+    ) -> GenerationSet:
+        """Draw every prompt at every seed, one after the other, as :meth:`Engine.generate` does.
+
+        A server hands out no latents: the pictures can be looked at and scored, and asking for the
+        trajectory of one, as :func:`workbench.compare` does, raises StoreError.
+
+        Args:
+            prompts: A PromptSet, a list of prompts, or one prompt.
+            seeds: Distinct integers, 0 to 2**63 - 1; the initial noise is drawn on the CPU.
+            sampling: Steps, size, guidance; unset fields take the model's defaults.
+            repeat: Counts independent runs of the same request.
+            force: Draw all of them again.
+            route: ``"images"`` asks ``/v1/images/generations``, ``"chat"``
+                ``/v1/chat/completions``; the latter on CPU only.
+
+        Raises:
+            SpecError: a contradictory request, before anything runs.
+            NotSupportedHere: the chat route on a GPU, where noise would come from another source.
+            StoreError: the run folder cannot be written, or is full; finished pictures stay.
+            LaunchFailed: the server died, with its exit code; the same call to a fresh server goes
+                on where it stopped.
+        """
+        request = generate_spec(
+            self.spec, self.folder, prompts, seeds=seeds, sampling=sampling, repeat=repeat
+        ).but(route=route)
+        check_route(route, request.sampling)
+        return populate(
+            request,
+            lambda prompt, seed: self._draw(prompt, seed, request.sampling, route),
+            lambda: {
+                "audit": self.audit.to_json(),
+                "load_s": self.load_s,
+                "checkpoint_bytes": weight_bytes(self.folder),
+                "command": shlex.join(self.command),
+            },
+            force=force,
+        )
+
+    def load(self, workload: Workload) -> LoadResult:
+        """Keep a number of requests in flight until all are answered; nothing is stored.
+
+        Args:
+            workload: Prompts, seeds, sampling, concurrency, number of requests.
+
+        Returns:
+            Every request with its times, and throughput and latencies over those that completed.
+            A request that fails is in the rows with its error, and the others go on.
+
+        Raises:
+            SpecError: a contradictory workload, before anything is sent.
+        """
+        request = generate_spec(
+            self.spec,
+            self.folder,
+            workload.prompts,
+            seeds=workload.seeds,
+            sampling=workload.sampling,
+            repeat=0,
+        )
+        check_route("images", request.sampling)
+
+        def ask(prompt: str, seed: int) -> tuple[Answer, int]:
+            response = self._post(
+                ROUTES["images"], payload("images", prompt, seed, request.sampling)
+            )
+            return answer("images", response), response.num_bytes_downloaded
+
+        return load.run(workload, ask, self.spec.precision)
+
+    def _draw(self, prompt: str, seed: int, sampling: Sampling, route: Route) -> Drawn:
+        try:
+            self._ask_worker("workbench_reset_peak")
+            began = time.perf_counter()
+            response = self._post(ROUTES[route], payload(route, prompt, seed, sampling))
+            elapsed_s = time.perf_counter() - began
+            got = answer(route, response)
+            peak = self._ask_worker("workbench_peak")
+        except LaunchFailed as error:
+            raise LaunchFailed(
+                f"{self.spec.precision} failed on {prompt!r} with seed {seed}; what was finished "
+                f"is kept: {error}"
+            ) from error
+        return Drawn(
+            frames=got.frames,
+            trajectory=None,
+            elapsed_s=elapsed_s,
+            stage_durations_s=got.stage_durations_s,
+            **peak,
+        )
+
+
+def serve(
+    model: ModelRef | Checkpoint | str,
+    *,
+    port: int | None = None,
+    start_timeout_s: float = START_TIMEOUT_S,
+    extra_flags: Sequence[str] = (),
+    **options: Any,
+) -> Server:
+    """Start ``vllm serve --omni`` with a model or a checkpoint; use it in a ``with`` statement.
+
+    Args:
+        model: A ModelRef or its source as a string, or a Checkpoint of :func:`workbench.quantize`.
+        port: Of 127.0.0.1, which is all that it listens on; None takes a free one.
+        start_timeout_s: How long it may take until it answers, in seconds.
+        extra_flags: More of the command line, such as ``("--vae-use-tiling",)``. They are part of
+            what is asked for, and of the key of what is drawn.
+        **options: Fields of LaunchSpec, as :func:`workbench.launch` takes them.
+
+    Raises:
+        SpecError: unknown or contradictory options or flags, or a port that is taken; before
+            anything starts.
+        ModelNotFound: the model leads to no pipeline.
+        NotSupportedHere: a valid request that needs another machine, or a model of videos.
+        PrecisionNotApplied: the loaded modules do not run at the precision asked for.
+        LaunchFailed: the server ended or took too long; with the end of its log.
+    """
+    spec, folder = launch_spec(
+        model, runtime="vllm-omni-server", extra_flags=tuple(extra_flags), **options
+    )
+    return Server(spec, folder, port=port, start_timeout_s=start_timeout_s)

@@ -1,0 +1,130 @@
+"""One picture over HTTP: what is sent, and what an answer holds.
+
+Paths are those of vllm_omni 0.30.0, under ``entrypoints/openai``.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from workbench.errors import LaunchFailed, NotSupportedHere, SpecError
+from workbench.provenance import gpus
+from workbench.serve.drawing import seconds
+from workbench.serve.media import frames_of
+from workbench.specs import Route, Sampling
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+ROUTES: dict[Route, str] = {"images": "/v1/images/generations", "chat": "/v1/chat/completions"}
+MOST_STEPS, MOST_GUIDANCE = 200, 20.0  # protocol/images.py:137-153
+_SHOWN = 500  # characters of a refusal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a server answered to one request."""
+
+    pictures: tuple[bytes, ...]
+    """PNG files."""
+    stage_durations_s: dict[str, float]
+    """The engine's own split of the time."""
+
+    @property
+    def frames(self) -> list[Image.Image]:
+        """The first picture, as :mod:`workbench.serve.media` takes it."""
+        return frames_of(opened(self.pictures[0]))
+
+
+def opened(png: bytes) -> Image.Image:
+    """The picture of a PNG file."""
+    from PIL import Image
+
+    return Image.open(BytesIO(png))
+
+
+def check_route(route: Route, sampling: Sampling) -> None:
+    """Refuse what a route would refuse, or would silently draw otherwise.
+
+    Raises:
+        SpecError: an unknown route; a video; more steps or guidance than it takes.
+        NotSupportedHere: the chat route on a GPU.
+    """
+    if route not in ROUTES:
+        raise SpecError(f"route={route!r} is none; there are {', '.join(ROUTES)}")
+    if sampling.num_frames is not None:
+        raise SpecError(
+            f"num_frames={sampling.num_frames}: the server form draws images; draw videos with "
+            "workbench.generate"
+        )
+    if sampling.num_inference_steps > MOST_STEPS:
+        raise SpecError(
+            f"num_inference_steps={sampling.num_inference_steps}: a server takes up to {MOST_STEPS}"
+        )
+    for name in ("guidance_scale", "true_cfg_scale"):
+        if (getattr(sampling, name) or 0) > MOST_GUIDANCE:
+            raise SpecError(
+                f"{name}={getattr(sampling, name)}: a server takes up to {MOST_GUIDANCE:g}"
+            )
+    # It reads no generator_device (serving_chat.py:3722-3747), so the device would draw the noise.
+    if route == "chat" and gpus():
+        raise NotSupportedHere(
+            "route='chat' draws the initial noise on the GPU, and no other set would begin with "
+            "the same; use route='images'"
+        )
+
+
+def payload(route: Route, prompt: str, seed: int, sampling: Sampling) -> dict[str, Any]:
+    """The JSON of a request for one lossless picture; noise comes from the CPU, as in-process."""
+    fields: dict[str, Any] = sampling.model_dump(
+        exclude_none=True, exclude={"height", "width", "num_frames", "fps"}
+    )
+    if sampling.width is not None and sampling.height is not None:
+        fields["size"] = f"{sampling.width}x{sampling.height}"
+    if route == "chat":
+        return {"messages": [{"role": "user", "content": prompt}], "seed": seed, **fields}
+    return {
+        "prompt": prompt,
+        "seed": seed,
+        "generator_device": "cpu",
+        "n": 1,
+        "response_format": "b64_json",
+        "output_format": "png",
+        **fields,
+    }
+
+
+def answer(route: Route, response: httpx.Response) -> Answer:
+    """What came back.
+
+    Raises:
+        LaunchFailed: no picture; with what the server says instead.
+    """
+    if response.status_code != httpx.codes.OK:
+        raise LaunchFailed(f"HTTP {response.status_code}: {response.text[:_SHOWN]}")
+    body = response.json()
+    return _from_images(body) if route == "images" else _from_chat(body)
+
+
+def _from_images(body: Mapping[str, Any]) -> Answer:
+    return Answer(
+        pictures=tuple(base64.b64decode(one["b64_json"]) for one in body["data"]),
+        stage_durations_s=seconds((body.get("metrics") or {}).get("stage_durations")),
+    )
+
+
+def _from_chat(body: Mapping[str, Any]) -> Answer:
+    content = body["choices"][0]["message"]["content"]
+    if not isinstance(content, list):
+        raise LaunchFailed(f"the chat route answered without a picture: {str(content)[:_SHOWN]}")
+    urls = [part["image_url"]["url"] for part in content]
+    return Answer(
+        pictures=tuple(base64.b64decode(url.partition(",")[2]) for url in urls),
+        stage_durations_s=seconds(content[0].get("stage_durations")),
+    )
