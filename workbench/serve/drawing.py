@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from workbench import store
+from workbench.audits import Audit
 from workbench.errors import LaunchFailed
 from workbench.records import Generation, GenerationSet, Trajectory
 from workbench.serve.media import pixel_digest, png
 from workbench.serve.progress import interruptible_progress
 from workbench.serve.requests import needed_bytes, pairs
 from workbench.specs import GenerateSpec
+from workbench.zoo.weights import weight_bytes
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -35,20 +37,30 @@ class Drawn:
     peak_memory_bytes: int
 
 
+class Launched(Protocol):
+    """An engine, a server or a plain pipeline."""
+
+    audit: Audit
+    folder: Path
+    load_s: float
+
+
 def populate(
     spec: GenerateSpec,
     draw: Callable[[str, int], Drawn],
-    facts: Callable[[], dict[str, Any]],
+    launched: Launched,
     *,
     force: bool,
+    **facts: Any,
 ) -> GenerationSet:
     """The set of a request: from the store when it is whole, else drawn where it has gaps.
 
     Args:
         spec: What is asked for.
         draw: Makes the picture of a prompt and a seed.
-        facts: What the manifest says beside the items, asked for after the last picture.
+        launched: What draws; its audit is asked for after the last picture, when it is complete.
         force: Draw all of them again.
+        **facts: More for the manifest.
 
     Raises:
         StoreError: the run folder cannot be written, or is full; finished pictures stay.
@@ -62,7 +74,14 @@ def populate(
             names.append(f"{index:04d}-{seed}")
             if not (folder / names[-1] / "generation.json").is_file():
                 _save(folder / names[-1], prompt, seed, draw(prompt, seed))
-    store.commit(folder, spec, {"items": names, **facts()})
+    content = {
+        "items": names,
+        "audit": launched.audit.to_json(),
+        "load_s": launched.load_s,
+        "checkpoint_bytes": weight_bytes(launched.folder),
+        **facts,
+    }
+    store.commit(folder, spec, content)
     return GenerationSet.load(folder)
 
 

@@ -23,7 +23,6 @@ from workbench.serve.media import frames_of
 from workbench.serve.requests import generate_spec
 from workbench.serve.session import Session
 from workbench.specs import PromptSet, Sampling
-from workbench.zoo.weights import weight_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,11 +63,7 @@ class Engine(Session):
         return populate(
             spec,
             lambda prompt, seed: self._draw(prompt, seed, spec.sampling),
-            lambda: {
-                "audit": self.audit.to_json(),
-                "load_s": self.load_s,
-                "checkpoint_bytes": weight_bytes(self.folder),
-            },
+            self,
             force=force,
         )
 

@@ -15,7 +15,6 @@ from workbench.serve.media import frames_of
 from workbench.specs import GenerateSpec, LaunchSpec, Sampling
 from workbench.torchvision_ops import define_missing
 from workbench.zoo.families import family_of
-from workbench.zoo.weights import weight_bytes
 
 ATTENTION = "diffusers"
 
@@ -53,11 +52,7 @@ class PlainDiffusers:
         return populate(
             spec,
             lambda prompt, seed: self._draw(prompt, seed, spec.sampling),
-            lambda: {
-                "audit": self.audit.to_json(),
-                "load_s": self.load_s,
-                "checkpoint_bytes": weight_bytes(self.folder),
-            },
+            self,
             force=force,
         )
 

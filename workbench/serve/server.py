@@ -16,7 +16,6 @@ from workbench.serve.requests import generate_spec, launch_spec
 from workbench.serve.server_requests import ROUTES, Answer, answer, check_route, payload
 from workbench.serve.server_session import ServerSession
 from workbench.specs import ModelRef, PromptSet, Route, Sampling, Workload
-from workbench.zoo.weights import weight_bytes
 
 START_TIMEOUT_S = 600.0
 
@@ -66,13 +65,9 @@ class Server(ServerSession):
         return populate(
             request,
             lambda prompt, seed: self._draw(prompt, seed, request.sampling, route),
-            lambda: {
-                "audit": self.audit.to_json(),
-                "load_s": self.load_s,
-                "checkpoint_bytes": weight_bytes(self.folder),
-                "command": shlex.join(self.command),
-            },
+            self,
             force=force,
+            command=shlex.join(self.command),
         )
 
     def load(self, workload: Workload) -> LoadResult:
