@@ -6,10 +6,10 @@ import logging
 import os
 import secrets
 import time
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx
 
@@ -31,7 +31,7 @@ _OF_AN_ENGINE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT
 _SHOWN = 500  # characters of a refusal
 
 
-class ServerSession:
+class ServerSession(AbstractContextManager):
     """What :class:`workbench.serve.server.Server` draws with."""
 
     def __init__(
@@ -66,15 +66,7 @@ class ServerSession:
         self.load_s = time.perf_counter() - began
         logger.info("%s at %s", self.audit, self.url)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

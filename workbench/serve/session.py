@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from workbench.audits import Audit
 from workbench.errors import LaunchFailed, WorkbenchError
@@ -19,7 +19,7 @@ from workbench.zoo.families import family_of
 logger = logging.getLogger(__name__)
 
 
-class Session:
+class Session(AbstractContextManager):
     """What :class:`Engine` draws with. Closing it frees the model.
 
     A request that was interrupted closes the engine inside, and the next one starts it again.
@@ -37,15 +37,7 @@ class Session:
         self.audit: Audit
         self._start()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
