@@ -1,8 +1,9 @@
-"""What recording a trajectory costs: the same request with and without, alternating, one engine.
+"""What the workbench costs: bare ``Omni.generate``, a load's request, and one that is recorded.
 
-    python benchmarks/recording_overhead.py [PAIRS]
+    python benchmarks/recording_overhead.py [ROUNDS] [MODEL] [STEPS]
 
-Prints the median ratio of paired wall times, recording included up to the arrays in hand.
+Prints the median ratios to the bare call over rounds in one engine, the order turned every time;
+recording is included up to the arrays in hand.
 """
 
 from __future__ import annotations
@@ -10,41 +11,48 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from collections.abc import Callable
 
 import workbench as wb
 from workbench.serve import omni
 from workbench.serve.engine import Engine
-from workbench.serve.requests import generate_spec, launch_spec
+from workbench.serve.requests import launch_spec, workload_sampling
 
 MODEL, PROMPT = "embedded:qwen-image", "a teapot on a wooden table"
 
 
-def seconds(engine: Engine, sampling: wb.Sampling, seed: int, record: bool) -> float:
-    """Wall time of one request, with the calls that frame it."""
-    began = time.perf_counter()
-    omni.call(engine._omni, "workbench_start", record)
-    omni.request(engine._omni, PROMPT, seed, sampling)
-    omni.call(engine._omni, "workbench_finish")
-    return time.perf_counter() - began
-
-
-def main(pairs: int) -> None:
-    """Warm up, then measure in pairs, the order swapped every time."""
-    spec, folder = launch_spec(MODEL)
-    sampling = generate_spec(spec, folder, PROMPT, seeds=(0,), sampling=None, repeat=0).sampling
+def main(rounds: int, model: str, steps: int) -> None:
+    """Warm up, then measure in rounds."""
+    spec, folder = launch_spec(model)
+    workload = wb.Workload(PROMPT, sampling=wb.Sampling(num_inference_steps=steps), requests=1)
+    sampling = workload_sampling(spec, folder, workload)
     with Engine(spec, folder) as engine:
-        for record in (True, False):
-            seconds(engine, sampling, 0, record)
-        ratios = []
-        for seed in range(pairs):
-            order = (True, False) if seed % 2 else (False, True)
-            taken = {record: seconds(engine, sampling, seed, record) for record in order}
-            ratios.append(taken[True] / taken[False])
-    print(
-        f"recorded / not recorded: median {statistics.median(ratios):.4f}, "
-        f"range {min(ratios):.4f} to {max(ratios):.4f}, {pairs} pairs"
-    )
+        ways: dict[str, Callable[[int], object]] = {
+            "bare": lambda seed: omni.request(engine._omni, PROMPT, seed, sampling),
+            "load": lambda seed: engine.load(workload.but(seeds=(seed,))),
+            "recorded": lambda seed: engine._draw(PROMPT, seed, sampling),
+        }
+        taken: dict[str, list[float]] = {name: [] for name in ways}
+        for number in range(-1, rounds):
+            names = list(ways)[number % 3 :] + list(ways)[: number % 3]
+            for name in names:
+                began = time.perf_counter()
+                ways[name](max(number, 0))
+                taken[name].append(time.perf_counter() - began)
+    bare = taken["bare"][1:]
+    for name in ("load", "recorded"):
+        ratios = [mine / its for mine, its in zip(taken[name][1:], bare, strict=True)]
+        print(
+            f"{name} / bare: median {statistics.median(ratios):.4f}, "
+            f"range {min(ratios):.4f} to {max(ratios):.4f}, {rounds} rounds; "
+            f"bare {statistics.median(bare):.3f} s"
+        )
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20)
+    given = sys.argv[1:]
+    main(
+        int(given[0]) if given else 20,
+        given[1] if len(given) > 1 else MODEL,
+        int(given[2]) if len(given) > 2 else 20,
+    )

@@ -10,7 +10,7 @@ import pytest
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 SMALLEST = [
     pytest.param("fidelity_speed.py", ("--pairs", "1"), "times", marks=()),
-    pytest.param("recording_overhead.py", ("1",), "1 pairs", marks=pytest.mark.slow),
+    pytest.param("recording_overhead.py", ("1",), "1 rounds", marks=pytest.mark.slow),
     pytest.param(
         "population.py",
         ("--prompts", "1", "--seeds", "1", "--steps", "2", "--iters", "1"),

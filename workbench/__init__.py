@@ -24,8 +24,10 @@ _HOME = {
     "activation_ranges": "quant.ranges",
     **dict.fromkeys(("launch", "generate", "follow", "decode", "capabilities", "serve"), "serve"),
     "plan": "serve.planning",
+    "benchmark": "serve.benchmarking",
     **dict.fromkeys(("compare", "summary", "velocity_errors", "report"), "eval"),
     **dict.fromkeys(("score", "metric_table"), "eval.metrics"),
+    **dict.fromkeys(("speed_table", "speedup"), "eval.speed"),
     "noise_floor": "noise",
 }
 __all__ = ["provenance", *_HOME]

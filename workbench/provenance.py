@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
@@ -91,6 +92,22 @@ def _cpu() -> dict[str, Any]:
 
 def gpus() -> list[dict[str, Any]]:
     """NVIDIA devices as the driver reports them; an empty list without a driver."""
+    return _of_every_gpu(
+        lambda nvml, handle: {
+            "name": nvml.nvmlDeviceGetName(handle),
+            "memory_bytes": int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
+            "compute_capability": list(nvml.nvmlDeviceGetCudaComputeCapability(handle)),
+            "driver": nvml.nvmlSystemGetDriverVersion(),
+        }
+    )
+
+
+def gpu_bytes_used() -> list[int]:
+    """Memory in use on each NVIDIA device, by whatever process; empty without a driver."""
+    return _of_every_gpu(lambda nvml, handle: int(nvml.nvmlDeviceGetMemoryInfo(handle).used))
+
+
+def _of_every_gpu(fact: Callable[[Any, Any], Any]) -> list[Any]:
     try:
         import pynvml
 
@@ -99,16 +116,7 @@ def gpus() -> list[dict[str, Any]]:
         return []
     try:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        driver = pynvml.nvmlSystemGetDriverVersion()
-        return [
-            {
-                "name": pynvml.nvmlDeviceGetName(handle),
-                "memory_bytes": int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
-                "compute_capability": list(pynvml.nvmlDeviceGetCudaComputeCapability(handle)),
-                "driver": driver,
-            }
-            for handle in handles
-        ]
+        return [fact(pynvml, handle) for handle in handles]
     finally:
         pynvml.nvmlShutdown()
 

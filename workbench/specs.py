@@ -69,7 +69,9 @@ class Parallelism(Spec):
 class LaunchSpec(Spec):
     """One way of running one model in vLLM-Omni."""
 
-    younger: ClassVar[frozenset[str]] = frozenset({"extra_flags", "runtime"})
+    younger: ClassVar[frozenset[str]] = frozenset(
+        {"extra_flags", "isolation", "request_batch_max_wait_ms", "runtime"}
+    )
     model: ModelRef
     runtime: Runtime = "vllm-omni"
     """``diffusers`` runs the plain pipeline, the oracle: 16 bit, one device, no options;
@@ -87,8 +89,14 @@ class LaunchSpec(Spec):
     step_execution: bool = False
     """Schedule single denoising steps instead of whole requests."""
     max_num_seqs: int = Field(1, ge=1)
+    """Pictures drawn together."""
+    request_batch_max_wait_ms: float = Field(0.0, ge=0)
+    """How long a free engine waits for more of them; at 0 the first that arrives is drawn alone."""
     enforce_eager: bool = True
     """False compiles the transformer blocks."""
+    isolation: Literal["inline", "process"] = "inline"
+    """``process`` runs a single worker in a process of its own, as several workers always do: what
+    it held goes back when it ends, and its death leaves this process alive."""
     extra_flags: tuple[str, ...] = ()
     """More flags of ``vllm serve``, of a server alone."""
 
@@ -121,11 +129,16 @@ class LaunchSpec(Spec):
         return self
 
     @model_validator(mode="after")
-    def _flags_are_a_servers(self) -> LaunchSpec:
+    def _each_form_has_its_own(self) -> LaunchSpec:
         if self.extra_flags and self.runtime == "vllm-omni":
             raise ValueError(
                 f"extra_flags={list(self.extra_flags)} are those of a server's command line; leave "
                 "them out, or start the server form: workbench.serve(model, extra_flags=...)"
+            )
+        if self.isolation == "process" and self.runtime == "vllm-omni-server":
+            raise ValueError(
+                "isolation='process' is of a launch in this process; a server is always one of its "
+                "own, so leave it out"
             )
         return self
 

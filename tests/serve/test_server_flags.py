@@ -14,7 +14,7 @@ from workbench.serve.server_process import LOOPBACK
 from workbench.specs import LaunchSpec, ModelRef, Parallelism
 
 FOLDER = Path("/models/qwen-image")
-BY_THE_FOLDER = {"model", "runtime", "recipe", "stored", "parallelism", "extra_flags"}
+BY_THE_FOLDER = {"isolation", "model", "runtime", "recipe", "stored", "parallelism", "extra_flags"}
 
 
 def flags(**fields):

@@ -10,7 +10,7 @@ from workbench import store
 from workbench.errors import SpecError
 from workbench.followed import LAYERS, VELOCITIES, Followed, LayerRecording
 from workbench.records import GenerationSet
-from workbench.serve import omni
+from workbench.serve import in_flight, omni
 from workbench.serve.drawing import Drawn, populate, seconds, trajectory_of
 from workbench.serve.following import (
     error_table,
@@ -20,9 +20,10 @@ from workbench.serve.following import (
     record_layers,
 )
 from workbench.serve.media import frames_of
-from workbench.serve.requests import generate_spec
+from workbench.serve.requests import generate_spec, workload_sampling
 from workbench.serve.session import Session
-from workbench.specs import PromptSet, Sampling
+from workbench.specs import PromptSet, Sampling, Workload
+from workbench.speed import LoadResult
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,6 +67,27 @@ class Engine(Session):
             self,
             force=force,
         )
+
+    def load(self, workload: Workload) -> LoadResult:
+        """Keep a number of requests in flight until all are answered; nothing is stored.
+
+        How many of them the engine draws together is ``max_num_seqs`` of the launch.
+
+        Args:
+            workload: Prompts, seeds, sampling, concurrency, number of requests.
+
+        Returns:
+            Every request with its times, and throughput and latencies over them.
+
+        Raises:
+            SpecError: a contradictory workload, before anything is sent.
+            LaunchFailed: the engine died, or refused a request.
+        """
+        sampling = workload_sampling(self.spec, self.folder, workload)
+        with self._running(f"with {workload.concurrency} requests in flight") as engine:
+            result = in_flight.run(engine, workload, sampling, self.spec.precision)
+            self.drawn.add(sampling)
+        return result
 
     def follow(
         self, reference: GenerationSet, *, pairs: int | None = None, repeat: int = 0
@@ -138,6 +160,36 @@ class Engine(Session):
         self._refuse_shards()
         answer = omni.call(self._omni, "workbench_layer_errors", str(recording.file))
         return error_table(recording, answer, self.audit)
+
+    def kernel_times(
+        self, prompt: str, *, seed: int = 0, sampling: Sampling | None = None
+    ) -> pd.DataFrame:
+        """Where the time of one request goes; draw something at this sampling first, to warm up.
+
+        Args:
+            prompt: What is drawn.
+            seed: Of the initial noise.
+            sampling: Few steps are enough, since one is like the next.
+
+        Returns:
+            One row a kernel (on CPU an operator), the longest first: kernel, kind (``GEMM``,
+            ``attention``, ``copy``, ...), calls, seconds, share (of the wall time). ``attrs`` holds
+            ``wall_s`` and ``idle``, the share in which none ran: launch gaps, and the host.
+        """
+        import pandas as pd
+
+        request = generate_spec(
+            self.spec, self.folder, prompt, seeds=(seed,), sampling=sampling, repeat=0
+        )
+        with self._running("while its kernels were watched") as engine:
+            omni.call(engine, "workbench_watch_kernels")
+            omni.request(engine, prompt, seed, request.sampling)
+            seen = omni.call(engine, "workbench_kernel_times")
+        table = pd.DataFrame(seen["rows"], columns=["kernel", "kind", "calls", "seconds"])
+        table["share"] = table["seconds"] / seen["wall_s"]
+        idle = max(0.0, 1 - seen["busy_s"] / seen["wall_s"])
+        table.attrs.update(wall_s=seen["wall_s"], idle=idle)
+        return table
 
     def _refuse_shards(self) -> None:
         if self.spec.parallelism.world_size > 1:

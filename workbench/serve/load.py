@@ -6,108 +6,19 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from workbench.errors import LaunchFailed
 from workbench.serve.media import frames_of, pixel_digest
 from workbench.serve.server_requests import Answer, opened
 from workbench.specs import Workload
-
-if TYPE_CHECKING:
-    import pandas as pd
+from workbench.speed import LoadResult, RequestRow
 
 Ask = Callable[[str, int], tuple[Answer, int]]
 """Prompt and seed -> the answer and its size in bytes, as it came over the wire."""
 QUEUE = "queue_wait"
 """Of the stage durations (vllm_omni/engine/orchestrator.py:2846)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RequestRow:
-    """One request. Times are seconds since the load began, by a clock that never jumps."""
-
-    index: int
-    """In the order of sending."""
-    prompt: str
-    seed: int
-    sent_s: float
-    received_s: float
-    """When the last byte was there; of a failed one, when that was known."""
-    queue_wait_s: float | None = None
-    """From arrival until it was handed to the engine; None if the server does not say."""
-    stage_durations_s: dict[str, float]
-    """The engine's own split. While another request is drawn, the wait for it is in here too."""
-    bytes: int = 0
-    """Of the answer, as it came over the wire."""
-    pictures: int = 0
-    sha256: str = ""
-    """Of the first picture's pixels."""
-    error: str = ""
-    """Why it failed; empty if it did not."""
-
-    @property
-    def latency_s(self) -> float:
-        """From sending to the last byte."""
-        return self.received_s - self.sent_s
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoadResult:
-    """What a load showed. Failed requests are in the rows, and in no latency or throughput."""
-
-    workload: Workload
-    precision: str
-    rows: tuple[RequestRow, ...]
-
-    @property
-    def completed(self) -> tuple[RequestRow, ...]:
-        """The requests that brought a picture."""
-        return tuple(row for row in self.rows if not row.error)
-
-    @property
-    def failed(self) -> tuple[RequestRow, ...]:
-        """The requests that did not, each with its error."""
-        return tuple(row for row in self.rows if row.error)
-
-    @property
-    def elapsed_s(self) -> float:
-        """From the first request sent to the last answer."""
-        return max(row.received_s for row in self.rows) - min(row.sent_s for row in self.rows)
-
-    @property
-    def requests_per_s(self) -> float:
-        """Completed requests a second."""
-        return len(self.completed) / self.elapsed_s
-
-    @property
-    def pictures_per_s(self) -> float:
-        """Pictures a second."""
-        return sum(row.pictures for row in self.completed) / self.elapsed_s
-
-    @property
-    def latency_s(self) -> dict[str, float]:
-        """``median``, ``p90`` and ``max`` of the completed requests; NaN if there are none."""
-        times = [row.latency_s for row in self.completed] or [np.nan]
-        median, p90 = np.quantile(times, (0.5, 0.9))
-        return {"median": float(median), "p90": float(p90), "max": float(max(times))}
-
-    def table(self) -> pd.DataFrame:
-        """One row a request: the fields of :class:`RequestRow`, and latency_s."""
-        import pandas as pd
-
-        return pd.DataFrame([{**asdict(row), "latency_s": row.latency_s} for row in self.rows])
-
-    def __str__(self) -> str:
-        times = ", ".join(f"{name} {value:.3g} s" for name, value in self.latency_s.items())
-        return (
-            f"{self.precision}, {self.workload.concurrency} in flight: {len(self.completed)} of "
-            f"{len(self.rows)} requests in {self.elapsed_s:.3g} s, {self.requests_per_s:.3g} "
-            f"requests/s, {self.pictures_per_s:.3g} pictures/s; latency {times}"
-        )
 
 
 def run(workload: Workload, ask: Ask, precision: str) -> LoadResult:

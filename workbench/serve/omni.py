@@ -42,8 +42,11 @@ def engine_arguments(folder: Path, spec: LaunchSpec) -> dict[str, Any]:
         "parallel_config": spec.parallelism.model_dump(),
         "step_execution": spec.step_execution,
         "max_num_seqs": spec.max_num_seqs,
+        "request_batch_max_wait_ms": spec.request_batch_max_wait_ms,
         "enforce_eager": spec.enforce_eager,
         "trust_remote_code": spec.model.trust_remote_code,
+        # "mp" is a worker process also for one device; unset, one device is served inline
+        **({"distributed_executor_backend": "mp"} if spec.isolation == "process" else {}),
         "worker_extension_cls": EXTENSION,
         **{name: value for name, value in optional.items() if value is not None},
     }
@@ -63,20 +66,24 @@ def held_bytes(spec: LaunchSpec) -> int:
     """GPU memory that this process holds already and an inline worker would count as its own."""
     import torch
 
-    inline = spec.parallelism.world_size == 1
+    inline = spec.parallelism.world_size == 1 and spec.isolation == "inline"
     return torch.cuda.memory_reserved() if inline and torch.cuda.is_available() else 0
+
+
+def asked(prompt: str, seed: int, sampling: Sampling) -> tuple[dict[str, str], Any]:
+    """The prompt and the parameters of one request, as the engine takes them."""
+    from vllm_omni.inputs.data import OmniDiffusionSamplingParams
+
+    fields = sampling.model_dump(exclude={"negative_prompt"}, exclude_none=True)
+    text = {"prompt": prompt}
+    if sampling.negative_prompt is not None:
+        text["negative_prompt"] = sampling.negative_prompt
+    return text, OmniDiffusionSamplingParams(**fields, seed=seed, generator_device="cpu")
 
 
 def request(omni: Any, prompt: str, seed: int, sampling: Sampling) -> Any:
     """One picture: the engine's ``OmniRequestOutput``."""
-    from vllm_omni.inputs.data import OmniDiffusionSamplingParams
-
-    fields = sampling.model_dump(exclude={"negative_prompt"}, exclude_none=True)
-    parameters = OmniDiffusionSamplingParams(**fields, seed=seed, generator_device="cpu")
-    text = {"prompt": prompt}
-    if sampling.negative_prompt is not None:
-        text["negative_prompt"] = sampling.negative_prompt
-    (output,) = omni.generate(text, parameters, use_tqdm=False)
+    (output,) = omni.generate(*asked(prompt, seed, sampling), use_tqdm=False)
     return output
 
 

@@ -13,7 +13,7 @@ from workbench.records import Checkpoint
 from workbench.serve.defaults import full_sampling
 from workbench.serve.guards import check_sampling
 from workbench.serve.stored import stored_label
-from workbench.specs import GenerateSpec, LaunchSpec, ModelRef, PromptSet, Sampling
+from workbench.specs import GenerateSpec, LaunchSpec, ModelRef, PromptSet, Sampling, Workload
 from workbench.zoo.families import family_of
 
 BYTES_A_PIXEL = 6  # PNG of a photograph, generously
@@ -53,6 +53,17 @@ def generate_spec(
     return GenerateSpec(
         launch=launch, prompts=texts, seeds=tuple(seeds), sampling=full, repeat=repeat
     )
+
+
+def workload_sampling(launch: LaunchSpec, folder: Path, workload: Workload) -> Sampling:
+    """A workload's sampling with the model's own defaults filled in.
+
+    Raises:
+        SpecError: a sampling that the launched layout cannot serve.
+    """
+    full = full_sampling(folder, workload.sampling)
+    check_sampling(launch, family_of(folder), full)
+    return full
 
 
 def pairs(spec: GenerateSpec) -> Iterable[tuple[int, str, int]]:

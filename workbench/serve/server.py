@@ -11,11 +11,11 @@ from workbench.errors import LaunchFailed
 from workbench.records import Checkpoint, GenerationSet
 from workbench.serve import load
 from workbench.serve.drawing import Drawn, populate
-from workbench.serve.load import LoadResult
-from workbench.serve.requests import generate_spec, launch_spec
+from workbench.serve.requests import generate_spec, launch_spec, workload_sampling
 from workbench.serve.server_requests import ROUTES, Answer, answer, check_route, payload
 from workbench.serve.server_session import ServerSession
 from workbench.specs import ModelRef, PromptSet, Route, Sampling, Workload
+from workbench.speed import LoadResult
 
 START_TIMEOUT_S = 600.0
 
@@ -83,32 +83,25 @@ class Server(ServerSession):
         Raises:
             SpecError: a contradictory workload, before anything is sent.
         """
-        request = generate_spec(
-            self.spec,
-            self.folder,
-            workload.prompts,
-            seeds=workload.seeds,
-            sampling=workload.sampling,
-            repeat=0,
-        )
-        check_route("images", request.sampling)
+        sampling = workload_sampling(self.spec, self.folder, workload)
+        check_route("images", sampling)
 
         def ask(prompt: str, seed: int) -> tuple[Answer, int]:
-            response = self._post(
-                ROUTES["images"], payload("images", prompt, seed, request.sampling)
-            )
+            response = self._post(ROUTES["images"], payload("images", prompt, seed, sampling))
             return answer("images", response), response.num_bytes_downloaded
 
-        return load.run(workload, ask, self.spec.precision)
+        result = load.run(workload, ask, self.spec.precision)
+        self.drawn.add(sampling)
+        return result
 
     def _draw(self, prompt: str, seed: int, sampling: Sampling, route: Route) -> Drawn:
         try:
-            self._ask_worker("workbench_reset_peak")
+            self.call_workers("workbench_reset_peak")
             began = time.perf_counter()
             response = self._post(ROUTES[route], payload(route, prompt, seed, sampling))
             elapsed_s = time.perf_counter() - began
             got = answer(route, response)
-            peak = self._ask_worker("workbench_peak")
+            peak = self.call_workers("workbench_peak")
         except LaunchFailed as error:
             raise LaunchFailed(
                 f"{self.spec.precision} failed on {prompt!r} with seed {seed}; what was finished "

@@ -30,6 +30,7 @@ FLAGS = {
     "attention_backend": "--diffusion-attention-config",
     "step_execution": "--step-execution",
     "max_num_seqs": "--max-num-seqs",
+    "request_batch_max_wait_ms": "--request-batch-max-wait-ms",
     "enforce_eager": "--enforce-eager",
     "trust_remote_code": "--trust-remote-code",
 }
@@ -126,6 +127,7 @@ def _fields(spec: LaunchSpec) -> Iterator[str]:
         and json.dumps({"default": spec.attention_backend}),
         "step_execution": spec.step_execution,
         "max_num_seqs": spec.max_num_seqs,
+        "request_batch_max_wait_ms": spec.request_batch_max_wait_ms or None,
         "enforce_eager": spec.enforce_eager,
         "trust_remote_code": spec.model.trust_remote_code,
     }

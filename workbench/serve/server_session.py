@@ -16,12 +16,13 @@ import httpx
 from workbench import store
 from workbench.audits import Audit
 from workbench.errors import LaunchFailed, NotSupportedHere
+from workbench.provenance import gpu_bytes_used
 from workbench.serve import server_door
 from workbench.serve.guards import check_launch
 from workbench.serve.proved_audit import proved_audit
 from workbench.serve.server_flags import check_flags, command
 from workbench.serve.server_process import ServerProcess, free_port
-from workbench.specs import LaunchSpec
+from workbench.specs import LaunchSpec, Sampling
 from workbench.zoo.families import family_of
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,8 @@ class ServerSession(AbstractContextManager):
                 f"{folder} is a {self.family.name} model, which draws videos, and the server form "
                 "draws images; use workbench.launch"
             )
+        self.device_used_before = gpu_bytes_used()
+        self.drawn: set[Sampling] = set()
         self.port = free_port(port)
         self.command = command(spec, folder, self.port, start_timeout_s)
         token = secrets.token_urlsafe()
@@ -59,7 +62,7 @@ class ServerSession(AbstractContextManager):
         )
         try:
             self._process.wait_healthy(start_timeout_s)
-            self.audit: Audit = proved_audit(spec, folder, self.family, self._ask_worker)
+            self.audit: Audit = proved_audit(spec, folder, self.family, self.call_workers)
         except BaseException:
             self.close()
             raise
@@ -89,7 +92,7 @@ class ServerSession(AbstractContextManager):
         """File of everything that the server prints."""
         return self._process.log
 
-    def _ask_worker(self, method: str, *arguments: Any) -> Any:
+    def call_workers(self, method: str, *arguments: Any) -> Any:
         """Run a method of the worker extension on every rank; the answer of rank 0."""
         response = self._post("/collective_rpc", {"method": method, "args": arguments})
         if response.status_code != httpx.codes.OK:

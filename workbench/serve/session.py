@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from workbench.audits import Audit
 from workbench.errors import LaunchFailed, WorkbenchError
+from workbench.provenance import gpu_bytes_used
 from workbench.serve import omni
 from workbench.serve.guards import check_launch
 from workbench.serve.proved_audit import proved_audit
@@ -30,6 +32,10 @@ class Session(AbstractContextManager):
         self.folder = folder
         self.family = family_of(folder)
         self.load_s = 0.0
+        self.device_used_before: list[int] = []
+        """Bytes in use on each GPU before the launch."""
+        self.drawn: set[Sampling] = set()
+        """What this engine has been asked for since it started; another one is cold."""
         self._held_before = 0
         self._omni: Any = None
         self._closed = False
@@ -55,37 +61,46 @@ class Session(AbstractContextManager):
         watch: tuple[int, list[int]] | None = None,
     ) -> tuple[Any, dict[str, Any], float]:
         """The engine's output, what the worker recorded, and the wall time in seconds."""
+        with self._running(f"on {prompt!r} with seed {seed}") as engine:
+            counting = self.spec.enforce_eager and self.audit.flops_coverage is None
+            omni.call(engine, "workbench_start", True, counting, along)
+            if watch is not None:
+                omni.call(engine, "workbench_watch_layers", *watch)
+            began = time.perf_counter()
+            output = omni.request(engine, prompt, seed, sampling)
+            elapsed_s = time.perf_counter() - began
+            trace = omni.call(engine, "workbench_finish")
+            if trace["rows"] is not None:
+                self.audit = self.audit.counted(trace["rows"])
+            self.drawn.add(sampling)
+            return output, trace, elapsed_s
+
+    @contextmanager
+    def _running(self, doing: str) -> Iterator[Any]:
+        """The engine, started if need be; whatever goes wrong with it stops it."""
         if self._closed:
             raise LaunchFailed("this engine is closed; launch the model again")
         if self._omni is None:
             self._start()
         try:
-            counting = self.spec.enforce_eager and self.audit.flops_coverage is None
-            omni.call(self._omni, "workbench_start", True, counting, along)
-            if watch is not None:
-                omni.call(self._omni, "workbench_watch_layers", *watch)
-            began = time.perf_counter()
-            output = omni.request(self._omni, prompt, seed, sampling)
-            elapsed_s = time.perf_counter() - began
-            trace = omni.call(self._omni, "workbench_finish")
-            if trace["rows"] is not None:
-                self.audit = self.audit.counted(trace["rows"])
-            return output, trace, elapsed_s
+            yield self._omni
         except BaseException as error:  # an interrupt too leaves a request inside the engine
             self._stop()
             if isinstance(error, Exception):
                 raise LaunchFailed(
-                    f"{self.spec.precision} failed on {prompt!r} with seed {seed}: {error}; what "
-                    "was finished is kept, and the same call goes on with a fresh engine"
+                    f"{self.spec.precision} failed {doing}: {error}; what was finished is kept, "
+                    "and the same call goes on with a fresh engine"
                 ) from error
             raise
 
     def _start(self) -> None:
         began = time.perf_counter()
         try:
+            self.drawn.clear()
+            self.device_used_before = gpu_bytes_used()
             self._held_before = omni.held_bytes(self.spec)
             self._omni = omni.start(self.folder, self.spec)
-            self.audit = proved_audit(self.spec, self.folder, self.family, self._call)
+            self.audit = proved_audit(self.spec, self.folder, self.family, self.call_workers)
         except BaseException as error:
             self._stop()
             if isinstance(error, WorkbenchError) or not isinstance(error, Exception):
@@ -96,7 +111,8 @@ class Session(AbstractContextManager):
         self.load_s = time.perf_counter() - began
         logger.info("%s", self.audit)
 
-    def _call(self, method: str, *arguments: Any) -> Any:
+    def call_workers(self, method: str, *arguments: Any) -> Any:
+        """Run a method of the worker extension on every rank; the answer of rank 0."""
         return omni.call(self._omni, method, *arguments)
 
     def _stop(self) -> None:

@@ -15,7 +15,10 @@ from vllm_omni.diffusion.distributed import parallel_state
 from vllm_omni.platforms import current_omni_platform
 
 from workbench.serve import modules
+from workbench.serve.kernel_times import KernelTimes
 from workbench.serve.layer_outputs import LayerRecorder, output_errors
+from workbench.serve.meter import Meter
+from workbench.serve.peaks import RequestPeaks, load_peak
 from workbench.serve.readback import read_back
 from workbench.serve.recorder import Recorder, RowCounter
 
@@ -64,6 +67,35 @@ class WorkerTools:
         """After a request: ``peak_memory_bytes`` of all ranks together."""
         return {"peak_memory_bytes": sum(_gather(self._peak_memory()))}
 
+    def workbench_meter(self, stages: bool = False) -> None:
+        """Before a load: count passes and keep peaks; ``stages`` times each component as well."""
+        pipeline = self.model_runner.pipeline
+        self._workbench_meter = Meter(
+            pipeline, current_omni_platform.synchronize if stages else None
+        )
+        self.workbench_reset_peak()
+        self._workbench_peaks = RequestPeaks()
+
+    def workbench_read_meter(self) -> dict[str, Any]:
+        """After a load: ``batches``, ``stages_s`` of rank 0, ``memory`` of every rank."""
+        peaks = self._workbench_peaks.finish()
+        cuda = current_omni_platform.is_cuda()
+        own = {
+            "weights": modules.weight_bytes(self.model_runner.pipeline),
+            "load_peak": load_peak(),
+            "allocated_peak": peaks["allocated"] if cuda else None,
+            "reserved_peak": peaks["reserved"] if cuda else self._risen(peaks["allocated"]),
+        }
+        return {**self._workbench_meter.finish(), "memory": _gather(own)}
+
+    def workbench_watch_kernels(self) -> None:
+        """Before a request: watch every kernel."""
+        self._workbench_kernels = KernelTimes(cuda=current_omni_platform.is_cuda())
+
+    def workbench_kernel_times(self) -> dict[str, Any]:
+        """After a request: the kernels of rank 0."""
+        return self._workbench_kernels.finish()
+
     def workbench_watch_layers(self, rows: int, steps: list[int]) -> None:
         """After a start: keep inputs and outputs of every linear at these steps."""
         self._workbench_layers = LayerRecorder(
@@ -102,9 +134,12 @@ class WorkerTools:
     def _peak_memory(self) -> int:
         if current_omni_platform.is_cuda():
             return current_omni_platform.max_memory_reserved()
-        # No allocator keeps books on CPU: the weights, and how far the request rose above rest.
-        rise = current_omni_platform.max_memory_allocated() - self._workbench_resident
-        return sum(modules.weight_bytes(self.model_runner.pipeline).values()) + max(0, rise)
+        return self._risen(current_omni_platform.max_memory_allocated())
+
+    def _risen(self, peak: int) -> int:
+        # No allocator keeps books on CPU: the weights, and how far a request rose above rest.
+        weights = sum(modules.weight_bytes(self.model_runner.pipeline).values())
+        return weights + max(0, peak - self._workbench_resident)
 
 
 def _gather(value: Any) -> list[Any]:

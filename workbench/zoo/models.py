@@ -76,6 +76,12 @@ def default_sampling(folder: Path) -> dict[str, Any]:
     return dict(family_of(folder).sampling)
 
 
+def has_random_weights(folder: Path) -> bool:
+    """Whether the card says so: then speed and memory mean something, and pictures nothing."""
+    card = folder / CARD
+    return card.is_file() and json.loads(card.read_text()).get("weights") == "random"
+
+
 def _embedded(name: str) -> Path:
     folder = EMBEDDED / name
     if not (folder / INDEX).is_file():

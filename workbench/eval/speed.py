@@ -1,0 +1,209 @@
+"""Benchmarks side by side: one table, and speed-ups between runs that may be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.errors import ComparisonRefused
+from workbench.eval.population import CONFIDENCE, RESAMPLES, SEED
+from workbench.specs import Parallelism
+from workbench.speed import Benchmark, RankMemory
+
+ENGINE = "stage_0_gen"
+"""Of the stage durations: the engine's own time for a request, while others may be drawn."""
+SHORT = {
+    "tensor_parallel_size": "TP",
+    "cfg_parallel_size": "CFG",
+    "ulysses_degree": "Ulysses",
+    "ring_degree": "ring",
+    "vae_patch_parallel_size": "VAE",
+}
+MAY_DIFFER = (
+    "size",
+    "num_inference_steps",
+    "guidance",
+    "prompts",
+    "attention_backend",
+    "compiled",
+    "parallelism",
+    "batching",
+    "concurrency",
+    "runtime",
+    "platform",
+    "weights",
+)
+"""What moves a speed without being a change of precision."""
+
+
+def speed_table(benchmarks: Iterable[Benchmark]) -> pd.DataFrame:
+    """One row a benchmark; times in seconds, memory in bytes.
+
+    Returns:
+        precision, layout, compiled, attention_backend, size, num_inference_steps, concurrency,
+        requests (completed), failed; latency_s (median), latency_s_low and latency_s_high (95 %
+        interval of it), latency_s_p90, engine_s (median of the engine's own time), queue_wait_s
+        (median), cold_s, load_s; pictures_per_s with its low and high; mean_batch; of all ranks
+        together weight_bytes, load_peak_bytes, allocated_peak_bytes, reserved_peak_bytes,
+        device_used_bytes; checkpoint_bytes; random_weights; key. Not a number where nothing was
+        measured.
+    """
+    return pd.DataFrame([_row(one) for one in benchmarks])
+
+
+def speedup(
+    reference: Benchmark, candidate: Benchmark, *, across: Collection[str] = ()
+) -> dict[str, float]:
+    """How many times as fast the candidate is, at one stream or under load.
+
+    Args:
+        reference: One benchmark.
+        candidate: The other, of another precision.
+        across: What else may differ: names of MAY_DIFFER.
+
+    Returns:
+        ``latency`` (the reference's median latency over the candidate's) and ``throughput``
+        (the candidate's pictures a second over the reference's), each with ``_low`` and ``_high``,
+        its 95 % bootstrap interval.
+
+    Raises:
+        ComparisonRefused: the runs differ in more than precision; names each field with both
+            values. An unknown name in ``across``.
+    """
+    if unknown := set(across) - set(MAY_DIFFER):
+        raise ComparisonRefused(
+            f"across={sorted(unknown)} are no conditions; there are {', '.join(MAY_DIFFER)}"
+        )
+    ours, theirs = conditions(reference), conditions(candidate)
+    differing = [
+        f"{name} is {ours[name]!r} against {theirs[name]!r}"
+        for name in MAY_DIFFER
+        if ours[name] != theirs[name] and name not in across
+    ]
+    if differing:
+        raise ComparisonRefused(
+            f"{reference.precision} and {candidate.precision} differ in more than precision: "
+            f"{'; '.join(differing)}. Measure one of them again with the other's values, or name "
+            "what may differ in across="
+        )
+    latency = medians(reference) / medians(candidate)
+    throughput = throughputs(candidate) / throughputs(reference)
+    return {
+        "latency": _latency(reference) / _latency(candidate),
+        **_interval("latency", latency),
+        "throughput": candidate.result.pictures_per_s / reference.result.pictures_per_s,
+        **_interval("throughput", throughput),
+    }
+
+
+def conditions(one: Benchmark) -> dict[str, Any]:
+    """How a benchmark was run, precision apart, by the names of MAY_DIFFER."""
+    launch, workload = one.spec.launch, one.spec.workload
+    drawn = workload.sampling
+    batching = (launch.step_execution, launch.max_num_seqs, launch.request_batch_max_wait_ms)
+    return {
+        "size": (drawn.width, drawn.height, drawn.num_frames),
+        "num_inference_steps": drawn.num_inference_steps,
+        "guidance": (drawn.guidance_scale, drawn.true_cfg_scale, drawn.negative_prompt),
+        "prompts": workload.prompts.prompts,
+        "attention_backend": one.audit.attention_backend,
+        "compiled": not launch.enforce_eager,
+        "parallelism": layout(launch.parallelism),
+        "batching": batching,
+        "concurrency": workload.concurrency,
+        "runtime": launch.runtime,
+        "platform": (one.audit.platform, one.audit.device),
+        "weights": "random" if one.random_weights else "trained",
+    }
+
+
+def layout(parallelism: Parallelism) -> str:
+    """Short name of a layout: ``TP=2 x CFG=2``, ``one device``."""
+    sizes = parallelism.model_dump()
+    parts = [f"{short}={sizes[name]}" for name, short in SHORT.items() if sizes[name] > 1]
+    return " x ".join(parts) or "one device"
+
+
+def medians(one: Benchmark) -> np.ndarray:
+    """Median latency of each bootstrap resample, float64 [RESAMPLES]."""
+    return np.median(_resampled(one), axis=1)
+
+
+def throughputs(one: Benchmark) -> np.ndarray:
+    """Pictures a second of each bootstrap resample, float64 [RESAMPLES].
+
+    With N requests in flight at all times throughput is N over the mean latency (Little 1961), so
+    the measured one moves as the mean latency of a resample does, inversely.
+    """
+    return one.result.pictures_per_s * _latencies(one).mean() / _resampled(one).mean(axis=1)
+
+
+def _resampled(one: Benchmark) -> np.ndarray:
+    """Latencies [RESAMPLES, requests], drawn by rounds: requests of one batch end together."""
+    values, size = _latencies(one), one.spec.workload.concurrency
+    rounds = [values[start : start + size] for start in range(0, len(values), size)]
+    random = np.random.default_rng(SEED)
+    draws = random.integers(len(rounds), size=(RESAMPLES, len(rounds)))
+    width = min(len(values), len(rounds) * min(map(len, rounds)))
+    return np.stack([np.concatenate([rounds[i] for i in draw])[:width] for draw in draws])
+
+
+def _latencies(one: Benchmark) -> np.ndarray:
+    return np.array([row.latency_s for row in one.result.completed])
+
+
+def _latency(one: Benchmark) -> float:
+    return one.result.latency_s["median"]
+
+
+def _interval(name: str, values: np.ndarray) -> dict[str, float]:
+    low, high = np.quantile(values, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return {f"{name}_low": float(low), f"{name}_high": float(high)}
+
+
+def _row(one: Benchmark) -> dict[str, Any]:
+    launch, workload, done = one.spec.launch, one.spec.workload, one.result.completed
+    waits = [row.queue_wait_s for row in done if row.queue_wait_s is not None]
+    own = [row.stage_durations_s[ENGINE] for row in done if ENGINE in row.stage_durations_s]
+    size = f"{workload.sampling.width} x {workload.sampling.height}"
+    return {
+        "precision": one.precision,
+        "layout": layout(launch.parallelism),
+        "compiled": not launch.enforce_eager,
+        "attention_backend": one.audit.attention_backend,
+        "size": size,
+        "num_inference_steps": workload.sampling.num_inference_steps,
+        "concurrency": workload.concurrency,
+        "requests": len(done),
+        "failed": len(one.result.failed),
+        "latency_s": _latency(one),
+        **_interval("latency_s", medians(one)),
+        "latency_s_p90": one.result.latency_s["p90"],
+        "engine_s": _median(own),
+        "queue_wait_s": _median(waits),
+        "cold_s": np.nan if one.cold_s is None else one.cold_s,
+        "load_s": one.load_s,
+        "pictures_per_s": one.result.pictures_per_s,
+        **_interval("pictures_per_s", throughputs(one)),
+        "mean_batch": one.mean_batch,
+        "weight_bytes": sum(sum(rank.weights.values()) for rank in one.memory),
+        **{f"{name}_bytes": _over_ranks(one.memory, name) for name in _BOOKS},
+        "checkpoint_bytes": sum(one.checkpoint_bytes.values()),
+        "random_weights": one.random_weights,
+        "key": one.key,
+    }
+
+
+_BOOKS = ("load_peak", "allocated_peak", "reserved_peak", "device_used")
+
+
+def _over_ranks(ranks: Iterable[RankMemory], name: str) -> float:
+    values = [getattr(rank, name) for rank in ranks]
+    return float("nan") if None in values else float(sum(values))
+
+
+def _median(values: list[float]) -> float:
+    return float(np.median(values)) if values else float("nan")
