@@ -61,16 +61,19 @@ def main() -> None:
     options = _options()
     model = _model(options)
     done: list[Benchmark] = []
+    plans: dict[str, dict[str, Any]] = {}
     for name, way in ways(options).items():
         try:
             checkpoint = wb.quantize(model, way) if isinstance(way, wb.QuantRecipe) else model
             if options.prepare:
                 continue
             launched = {} if isinstance(way, wb.QuantRecipe) else way
+            planned = _planned(checkpoint, launched, options)
             for one in _measured(checkpoint, launched, options):
                 done.append(one)
+                plans[one.key] = planned
                 print(speed_table([one])[SHOWN].to_string(header=len(done) == 1), flush=True)
-                _write(done, options)
+                _write(done, plans, options)
         except WorkbenchError:
             print(name, "is refused here:", traceback.format_exc(limit=0).strip(), flush=True)
 
@@ -91,11 +94,11 @@ def _measured(model: Any, way: dict[str, Any], options: argparse.Namespace) -> I
                     requests=options.requests if concurrency > 1 else options.alone * 2,
                 ),
                 warmups=concurrency,
-                stages=False,
+                stages=concurrency == 1,
             )
         if options.steps:
             workload = wb.Workload(PROMPT, seeds=(42,), sampling=alone, requests=options.alone)
-            yield wb.benchmark(engine, workload, warmups=1)
+            yield wb.benchmark(engine, workload, warmups=1, stages=False)
         if options.kernels:
             _print_kernels(engine, loaded)
 
@@ -108,11 +111,23 @@ def _print_kernels(engine: Any, sampling: wb.Sampling) -> None:
     print(times.head(12).to_string(max_colwidth=110), flush=True)
 
 
-def _write(done: list[Benchmark], options: argparse.Namespace) -> None:
+def _planned(model: Any, way: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """Bytes by component on each rank, as the planner estimates them."""
+    layout = _launch(options)["parallelism"]
+    sampling = wb.Sampling(**_size(options))
+    plan = wb.plan(model, gpus=layout.world_size, gpu_memory_gib=140, sampling=sampling, **way)
+    return {name: list(ranks) for name, ranks in plan.layout(layout).memory.items()}
+
+
+def _write(
+    done: list[Benchmark], plans: dict[str, dict[str, Any]], options: argparse.Namespace
+) -> None:
     folder = store.root() / "cards"
     store.make_folder(folder)
     table = speed_table(done)
-    runs = [{**store.read(one.path), "key": one.key} for one in done]
+    runs = [
+        {**store.read(one.path), "key": one.key, "planned_bytes": plans[one.key]} for one in done
+    ]
     card = {"schema_version": 1, "rows": table.to_dict("records"), "runs": runs}
     store.write_json(folder / f"{options.card}.json", card)
     pd.set_option("display.width", 250)

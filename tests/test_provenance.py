@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
-from workbench.provenance import _git, differing_versions, gpus, versions
+from workbench.provenance import _git, _visible, differing_versions, gpus, versions
 
 SECRET = "ghp_0123456789abcdef"
 
@@ -89,3 +89,22 @@ def test_differing_and_absent_versions_are_told():
         "numpy": ("0.1", packages["numpy"]),
         "plotly": ("absent", packages["plotly"]),
     }
+
+
+class Nvml:
+    """Three devices, known by their number or by GPU-NUMBER."""
+
+    nvmlDeviceGetHandleByIndex = staticmethod(int)  # noqa: N815
+    nvmlDeviceGetHandleByUUID = staticmethod(lambda name: int(name[-1]))  # noqa: N815
+    nvmlDeviceGetCount = staticmethod(lambda: 3)  # noqa: N815
+
+
+@pytest.mark.parametrize(
+    ("visible", "devices"),
+    [(None, [0, 1, 2]), ("2,0", [2, 0]), ("GPU-1", [1]), ("", []), ("-1", []), ("1,9,2", [1])],
+)
+def test_devices_are_those_that_cuda_sees_in_its_order(visible, devices, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert _visible(Nvml) == devices

@@ -91,7 +91,7 @@ def _cpu() -> dict[str, Any]:
 
 
 def gpus() -> list[dict[str, Any]]:
-    """NVIDIA devices as the driver reports them; an empty list without a driver."""
+    """NVIDIA devices that CUDA sees here, as the driver reports them; empty without a driver."""
     return _of_every_gpu(
         lambda nvml, handle: {
             "name": nvml.nvmlDeviceGetName(handle),
@@ -103,7 +103,7 @@ def gpus() -> list[dict[str, Any]]:
 
 
 def gpu_bytes_used() -> list[int]:
-    """Memory in use on each NVIDIA device, by whatever process; empty without a driver."""
+    """Memory in use on each of :func:`gpus`, by whatever process."""
     return _of_every_gpu(lambda nvml, handle: int(nvml.nvmlDeviceGetMemoryInfo(handle).used))
 
 
@@ -115,10 +115,26 @@ def _of_every_gpu(fact: Callable[[Any, Any], Any]) -> list[Any]:
     except Exception:  # no driver, no library: there is no GPU to report
         return []
     try:
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        return [fact(pynvml, handle) for handle in handles]
+        return [fact(pynvml, handle) for handle in _visible(pynvml)]
     finally:
         pynvml.nvmlShutdown()
+
+
+def _visible(nvml: Any) -> list[Any]:
+    """Handles in CUDA's order; NVML itself knows nothing of ``CUDA_VISIBLE_DEVICES``."""
+    every = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        return every
+    handles = []
+    for name in filter(None, (part.strip() for part in named.split(","))):
+        if name.isdecimal() and int(name) < len(every):
+            handles.append(every[int(name)])
+        elif name.startswith(("GPU-", "MIG-")):
+            handles.append(nvml.nvmlDeviceGetHandleByUUID(name))
+        else:  # CUDA too ignores what follows a device that does not exist
+            break
+    return handles
 
 
 def _git(folder: Path) -> dict[str, Any] | None:
