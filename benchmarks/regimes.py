@@ -10,6 +10,7 @@ machine refuses. ``--prepare`` quantizes and stops.
 from __future__ import annotations
 
 import argparse
+import json
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ import pandas as pd
 
 import workbench as wb
 from workbench import store
+from workbench.audits import Audit
 from workbench.errors import WorkbenchError
 from workbench.eval.speed import speed_table
 from workbench.speed import Benchmark
@@ -59,6 +61,7 @@ def ways(options: argparse.Namespace) -> dict[str, dict[str, Any] | wb.QuantReci
 def main() -> None:
     """Measure, print, write the card."""
     options = _options()
+    pd.set_option("display.width", 250)
     model = _model(options)
     done: list[Benchmark] = []
     plans: dict[str, dict[str, Any]] = {}
@@ -124,13 +127,32 @@ def _write(
 ) -> None:
     folder = store.root() / "cards"
     store.make_folder(folder)
-    table = speed_table(done)
     runs = [
-        {**store.read(one.path), "key": one.key, "planned_bytes": plans[one.key]} for one in done
+        {**_short(store.read(one.path)), "key": one.key, "planned_bytes": plans[one.key]}
+        for one in done
     ]
-    card = {"schema_version": 1, "rows": table.to_dict("records"), "runs": runs}
+    rows = json.loads(speed_table(done).to_json(orient="records"))
+    card = {"schema_version": 1, "rows": rows, "runs": runs, "provenance": done[0].provenance}
     store.write_json(folder / f"{options.card}.json", card)
-    pd.set_option("display.width", 250)
+
+
+def _short(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Without the audit of every layer, and with each request as a list of numbers."""
+    numbers = ("index", "seed", "sent_s", "received_s", "queue_wait_s")
+    kept = ("spec", "warmups", "cold_s", "batches", "memory", "stages_s", "load_s",
+            "checkpoint_bytes", "random_weights")  # fmt: skip
+    short = {name: manifest[name] for name in kept}
+    for name in ("rows", "warmups"):
+        short[name] = [[row[number] for number in numbers] for row in manifest[name]]
+    audit = Audit.from_json(manifest["audit"])
+    return {
+        **short,
+        "columns": numbers,
+        "verdict": audit.verdict,
+        "kernels": audit.kernels,
+        "coverage": audit.coverage,
+        "attention_backend": audit.attention_backend,
+    }
 
 
 def _model(options: argparse.Namespace) -> str:

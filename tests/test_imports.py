@@ -36,6 +36,8 @@ OWNERS = {
         "eval/layer_figures.py",
         "eval/prompt_figures.py",
         "eval/score_figures.py",
+        "eval/speed_figures.py",
+        "eval/throughput_figure.py",
     ),
     "pynvml": ("provenance.py",),
     "skimage": (),

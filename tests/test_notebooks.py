@@ -27,8 +27,11 @@ def test_there_are_notebooks():
         "01_quantize",
         "02_generate",
         "02_precision_audit",
+        "03_launch_and_layouts",
         "04_fidelity",
         "05_trajectories",
+        "07_parallelism",
+        "08_throughput",
         "09_report",
     }
 
@@ -77,6 +80,11 @@ def test_no_cell_is_empty(notebook):
         ),
         ("02_generate", {"seeds": [0], "num_inference_steps": 2, "quantization": "int8"}),
         pytest.param(
+            "03_launch_and_layouts",
+            {"launches": [{"cfg_parallel_size": 2}, {"ring_degree": 2}]},
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
             "04_fidelity",
             {
                 "prompts": ["a car"],
@@ -96,6 +104,26 @@ def test_no_cell_is_empty(notebook):
                 "num_inference_steps": 2,
                 "online": ["INT8"],
                 "w4a16": False,
+            },
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "07_parallelism",
+            {
+                "seeds": [0],
+                "num_inference_steps": 2,
+                "layouts": [{"tensor_parallel_size": 2}],
+                "requests": 2,
+            },
+            marks=[pytest.mark.slow, pytest.mark.timeout(600)],  # three engines, two of two workers
+        ),
+        pytest.param(
+            "08_throughput",
+            {
+                "precisions": ["INT8"],
+                "concurrencies": [1, 2],
+                "requests": 4,
+                "kernels": False,
             },
             marks=pytest.mark.slow,
         ),

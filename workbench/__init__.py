@@ -28,6 +28,8 @@ _HOME = {
     **dict.fromkeys(("compare", "summary", "velocity_errors", "report"), "eval"),
     **dict.fromkeys(("score", "metric_table"), "eval.metrics"),
     **dict.fromkeys(("speed_table", "speedup"), "eval.speed"),
+    "crossing": "eval.crossing",
+    "advice": "eval.advice",
     "noise_floor": "noise",
 }
 __all__ = ["provenance", *_HOME]

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from PIL import Image
 
+    from workbench.speed import Benchmark
+
 __all__ = [
     "Checkpoint",
     "Generation",
@@ -172,14 +174,16 @@ class GenerationSet:
         )
 
 
-def load(key: str) -> Checkpoint | GenerationSet:
+def load(key: str) -> Checkpoint | GenerationSet | Benchmark:
     """The finished artefact whose key starts with ``key``, from the run folder.
 
     Raises:
         StoreError: no such key, more than one, or a kind that this version does not know.
     """
+    from workbench.speed import KIND, Benchmark
+
     folder = store.find(key)
-    kinds = {"checkpoints": Checkpoint, "generations": GenerationSet}
+    kinds = {"checkpoints": Checkpoint, "generations": GenerationSet, KIND: Benchmark}
     if folder.parent.name not in kinds:
         raise StoreError(
             f"{folder} is of kind {folder.parent.name!r}; known kinds are {', '.join(kinds)}"

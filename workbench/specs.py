@@ -91,7 +91,8 @@ class LaunchSpec(Spec):
     max_num_seqs: int = Field(1, ge=1)
     """Pictures drawn together."""
     request_batch_max_wait_ms: float = Field(0.0, ge=0)
-    """How long a free engine waits for more of them; at 0 the first that arrives is drawn alone."""
+    """How long a free engine waits for more of them, at most: it starts when none has come for a
+    fifth of this, or for 50 ms. At 0 the first that arrives is drawn alone."""
     enforce_eager: bool = True
     """False compiles the transformer blocks."""
     isolation: Literal["inline", "process"] = "inline"

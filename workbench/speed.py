@@ -28,6 +28,8 @@ class BenchmarkSpec(Spec):
     workload: Workload
     warmups: int = Field(ge=0)
     """Requests before the first that counts."""
+    stages: bool = True
+    """Whether the components are timed as well."""
     repeat: int = Field(0, ge=0)
     """Counts independent runs of the same benchmark."""
 

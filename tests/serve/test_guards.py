@@ -10,7 +10,7 @@ from workbench.recipes import QuantRecipe
 from workbench.serve import checkpoint_guards, guards
 from workbench.serve.checkpoint_guards import check_checkpoint
 from workbench.serve.expected import Expected
-from workbench.serve.guards import check_launch, check_sampling
+from workbench.serve.guards import check_launch, check_sampling, check_steps
 from workbench.specs import LaunchSpec, ModelRef, Parallelism, Sampling
 from workbench.zoo.families import family_of
 from workbench.zoo.inventory import StoredLinear
@@ -161,3 +161,11 @@ def test_compiling_on_cpu_needs_a_compiler(
     spec = LaunchSpec(model=MODEL, enforce_eager=False)
     with pytest.raises(NotSupportedHere, match=r"g\+\+"):
         check_launch(spec, family_of(tiny_qwen), tiny_qwen)
+
+
+def test_one_step_of_a_stretched_schedule_is_refused(tiny_qwen: Path, tiny_wan: Path) -> None:
+    one = Sampling(num_inference_steps=1)
+    with pytest.raises(SpecError, match=r"shift_terminal=0\.02, which takes 2 steps or more"):
+        check_steps(tiny_qwen, one)
+    check_steps(tiny_qwen, Sampling(num_inference_steps=2))
+    check_steps(tiny_wan, one)

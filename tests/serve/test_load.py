@@ -39,7 +39,7 @@ class Server:
             self._now -= 1
         if seed in self.fails:
             raise LaunchFailed(f"seed {seed} fails")
-        return Answer(pictures=(png(),), stage_durations_s={"queue_wait": 0.5}), 99
+        return Answer(pictures=(png(),), stage_durations_s={}, queue_wait_s=0.5), 99
 
 
 def test_every_request_is_answered_in_turn_with_so_many_in_flight():

@@ -11,6 +11,8 @@ def test_unset_options_are_left_to_the_engine() -> None:
     assert "quantization" not in arguments
     assert "diffusion_attention_config" not in arguments
     assert arguments["trust_remote_code"] is False
+    assert arguments["request_batch_max_wait_ms"] == 0
+    assert "distributed_executor_backend" not in arguments  # one device is served inline
 
 
 def test_set_options_arrive() -> None:
@@ -20,9 +22,14 @@ def test_set_options_arrive() -> None:
         attention_backend="TORCH_SDPA",
         parallelism=Parallelism(tensor_parallel_size=2),
         enforce_eager=False,
+        max_num_seqs=4,
+        request_batch_max_wait_ms=20,
+        isolation="process",
     )
     arguments = engine_arguments(Path("m"), spec)
     assert arguments["quantization"] == "fp8"
     assert arguments["diffusion_attention_config"] == {"default": "TORCH_SDPA"}
     assert arguments["parallel_config"]["tensor_parallel_size"] == 2
     assert arguments["enforce_eager"] is False
+    assert (arguments["max_num_seqs"], arguments["request_batch_max_wait_ms"]) == (4, 20)
+    assert arguments["distributed_executor_backend"] == "mp"

@@ -12,6 +12,42 @@ from workbench.records import Checkpoint, GenerationSet
 STEPS = wb.Sampling(num_inference_steps=3)
 TP2 = wb.Parallelism(tensor_parallel_size=2)
 CFG2 = wb.Parallelism(cfg_parallel_size=2)
+PRODUCTS = [
+    ({"tensor_parallel_size": 2, "cfg_parallel_size": 2}, 0.03),
+    ({"ulysses_degree": 2}, 0.01),
+    ({"ulysses_degree": 2, "cfg_parallel_size": 2, "vae_patch_parallel_size": 4}, 0.01),
+    ({"tensor_parallel_size": 2, "ulysses_degree": 2}, 0.03),
+]
+"""Layout -> the largest relative error of its final latents against one worker's."""
+
+
+@pytest.fixture(scope="module")
+def alone(tiny_qwen: Path, shared_runs: Path) -> GenerationSet:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_RUNS", str(shared_runs))
+        return wb.generate(str(tiny_qwen), "a teapot", sampling=STEPS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("degrees", "most"), PRODUCTS, ids=["x".join(d) for d, _ in PRODUCTS])
+def test_a_product_of_layouts_draws_what_one_worker_does(
+    tiny_qwen: Path, alone: GenerationSet, runs: Path, degrees: dict[str, int], most: float
+) -> None:
+    layout = wb.Parallelism(**degrees)
+    result = wb.generate(str(tiny_qwen), "a teapot", sampling=STEPS, parallelism=layout)
+    assert result.audit.world_sizes == {
+        "world": layout.world_size,
+        "tensor_parallel": layout.tensor_parallel_size,
+        "cfg_parallel": layout.cfg_parallel_size,
+        "ulysses": layout.ulysses_degree,
+        "ring": 1,
+    }
+    drawn, wanted = (one[0].trajectory.latents for one in (result, alone))
+    np.testing.assert_array_equal(drawn[0], wanted[0])
+    assert _error(drawn, wanted) < most
+    pixels = [np.asarray(one[0].image, dtype=np.float64) for one in (result, alone)]
+    assert np.abs(pixels[0] - pixels[1]).mean() < 2  # of 255
+    assert not _workers()
 
 
 @pytest.mark.parametrize(

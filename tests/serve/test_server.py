@@ -107,8 +107,34 @@ def test_a_load_of_three_in_flight_is_answered_whole(server: Server, drawn: Gene
     overlaps = [sum(a.sent_s <= b.sent_s < a.received_s for a in result.rows) for b in result.rows]
     assert max(overlaps) == 3
     assert result.pictures_per_s == pytest.approx(9 / result.elapsed_s)
-    assert all(row.stage_durations_s and row.queue_wait_s >= 0 for row in result.rows)
+    assert all(row.stage_durations_s for row in result.rows)
+    assert all(0 <= row.queue_wait_s < row.latency_s for row in result.rows)
+    waits = sorted(row.queue_wait_s for row in result.rows[:3])
+    assert waits[0] < 0.5 * min(row.latency_s for row in result.rows)  # found the scheduler free
+    assert waits[2] > 1.3 * waits[1] > 0  # the last of three waits for two
     assert all(row.bytes > 1000 for row in result.rows)
+
+
+def test_it_is_measured_as_an_engine_in_this_process_is(
+    server: Server, drawn: GenerationSet, monkeypatch: pytest.MonkeyPatch, shared_runs: Path
+) -> None:
+    monkeypatch.setenv("WORKBENCH_RUNS", str(shared_runs))
+    smaller = wb.Sampling(num_inference_steps=2, height=64, width=64)
+    workload = wb.Workload("a car", sampling=smaller, concurrency=2, requests=4)
+    measured = wb.benchmark(server, workload)
+    assert measured.spec.launch.runtime == "vllm-omni-server"
+    assert not measured.result.failed
+    assert len(measured.warmups) == 2
+    assert measured.cold_s == measured.warmups[0].latency_s
+    assert measured.batches == {1: 4 * 2 * 2}  # guidance passes the transformer twice a step
+    assert set(measured.stages_s) == {"text_encoder", "transformer", "vae.decode", "rest"}
+    assert all(seconds > 0 for seconds in measured.stages_s.values())
+    (rank,) = measured.memory
+    assert rank.weights["transformer"] > 0
+    assert measured.peak_bytes > sum(rank.weights.values())
+    assert wb.load(measured.key) == measured
+    assert wb.benchmark(server, workload) == measured
+    assert wb.benchmark(server, workload, stages=False, repeat=1).cold_s is None
 
 
 def test_it_listens_on_the_loopback_address_and_guards_its_workers(server: Server) -> None:

@@ -33,6 +33,7 @@ def test_a_request_of_the_images_route_is_lossless_and_seeded():
         "n": 1,
         "response_format": "b64_json",
         "output_format": "png",
+        "return_stage_metrics": True,
         "num_inference_steps": 3,
         "true_cfg_scale": 4.0,
         "negative_prompt": " ",
@@ -55,6 +56,13 @@ def test_an_answer_of_the_images_route():
     got = answer("images", httpx.Response(200, json=body))
     assert got.frames[0].size == (4, 2)
     assert got.stage_durations_s == {"vae": 0.5}
+    assert got.queue_wait_s is None
+
+
+def test_an_answer_of_the_images_route_says_how_long_it_waited_for_the_scheduler():
+    stages = {"0": {"stage_id": 0, "diffusion_metrics": {"scheduler_queue_wait_s": 0.25}}}
+    body = {"data": [{"b64_json": encoded()}], "metrics": {"stage_metrics": stages}}
+    assert answer("images", httpx.Response(200, json=body)).queue_wait_s == 0.25
 
 
 def test_an_answer_of_the_chat_route():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -23,6 +24,7 @@ SHORT = {
     "vae_patch_parallel_size": "VAE",
 }
 MAY_DIFFER = (
+    "model",
     "size",
     "num_inference_steps",
     "guidance",
@@ -43,13 +45,14 @@ def speed_table(benchmarks: Iterable[Benchmark]) -> pd.DataFrame:
     """One row a benchmark; times in seconds, memory in bytes.
 
     Returns:
-        precision, layout, compiled, attention_backend, size, num_inference_steps, concurrency,
-        requests (completed), failed; latency_s (median), latency_s_low and latency_s_high (95 %
-        interval of it), latency_s_p90, engine_s (median of the engine's own time), queue_wait_s
-        (median), cold_s, load_s; pictures_per_s with its low and high; mean_batch; of all ranks
-        together weight_bytes, load_peak_bytes, allocated_peak_bytes, reserved_peak_bytes,
-        device_used_bytes; checkpoint_bytes; random_weights; key. Not a number where nothing was
-        measured.
+        model, precision, layout, compiled, attention_backend, device, size, num_inference_steps,
+        concurrency, requests (completed), failed; latency_s (median), latency_s_low and
+        latency_s_high (95 % interval of it, none from a single round of requests), latency_s_p90,
+        engine_s (median of the engine's own time), queue_wait_s (median), cold_s, load_s;
+        pictures_per_s with its low and high; mean_batch; of all ranks together weight_bytes,
+        load_peak_bytes, allocated_peak_bytes, reserved_peak_bytes, device_used_bytes;
+        checkpoint_bytes; random_weights; reference_kernels (their times mean nothing); key. Not a
+        number where nothing was measured.
     """
     return pd.DataFrame([_row(one) for one in benchmarks])
 
@@ -73,22 +76,7 @@ def speedup(
         ComparisonRefused: the runs differ in more than precision; names each field with both
             values. An unknown name in ``across``.
     """
-    if unknown := set(across) - set(MAY_DIFFER):
-        raise ComparisonRefused(
-            f"across={sorted(unknown)} are no conditions; there are {', '.join(MAY_DIFFER)}"
-        )
-    ours, theirs = conditions(reference), conditions(candidate)
-    differing = [
-        f"{name} is {ours[name]!r} against {theirs[name]!r}"
-        for name in MAY_DIFFER
-        if ours[name] != theirs[name] and name not in across
-    ]
-    if differing:
-        raise ComparisonRefused(
-            f"{reference.precision} and {candidate.precision} differ in more than precision: "
-            f"{'; '.join(differing)}. Measure one of them again with the other's values, or name "
-            "what may differ in across="
-        )
+    refuse_unlike(reference, candidate, across)
     latency = medians(reference) / medians(candidate)
     throughput = throughputs(candidate) / throughputs(reference)
     return {
@@ -99,12 +87,41 @@ def speedup(
     }
 
 
+def refuse_unlike(reference: Benchmark, candidate: Benchmark, across: Collection[str] = ()) -> None:
+    """Refuse two benchmarks that differ in more than precision.
+
+    A folder that was quantized elsewhere is a model of its own, so its name is not compared.
+
+    Raises:
+        ComparisonRefused: as :func:`speedup` says.
+    """
+    if unknown := set(across) - set(MAY_DIFFER):
+        raise ComparisonRefused(
+            f"across={sorted(unknown)} are no conditions; there are {', '.join(MAY_DIFFER)}"
+        )
+    stored = {one.spec.launch.stored for one in (reference, candidate)}
+    may = {*across, *({"model"} if stored != {None} else ())}
+    ours, theirs = conditions(reference), conditions(candidate)
+    differing = [
+        f"{name} is {ours[name]!r} against {theirs[name]!r}"
+        for name in MAY_DIFFER
+        if ours[name] != theirs[name] and name not in may
+    ]
+    if differing:
+        raise ComparisonRefused(
+            f"{reference.precision} and {candidate.precision} differ in more than precision: "
+            f"{'; '.join(differing)}. Measure one of them again with the other's values, or name "
+            "what may differ in across="
+        )
+
+
 def conditions(one: Benchmark) -> dict[str, Any]:
     """How a benchmark was run, precision apart, by the names of MAY_DIFFER."""
     launch, workload = one.spec.launch, one.spec.workload
     drawn = workload.sampling
     batching = (launch.step_execution, launch.max_num_seqs, launch.request_batch_max_wait_ms)
     return {
+        "model": (launch.model.source, launch.model.revision),
         "size": (drawn.width, drawn.height, drawn.num_frames),
         "num_inference_steps": drawn.num_inference_steps,
         "guidance": (drawn.guidance_scale, drawn.true_cfg_scale, drawn.negative_prompt),
@@ -115,9 +132,17 @@ def conditions(one: Benchmark) -> dict[str, Any]:
         "batching": batching,
         "concurrency": workload.concurrency,
         "runtime": launch.runtime,
-        "platform": (one.audit.platform, one.audit.device),
+        "platform": (one.audit.platform, device(one)),
         "weights": "random" if one.random_weights else "trained",
     }
+
+
+def device(one: Benchmark) -> str:
+    """Name of the processor that it ran on, of one of them where there are several."""
+    on_cpu = one.audit.platform == "cpu"
+    gpus = one.provenance.get("gpus") or [{}]
+    found = one.provenance.get("cpu", {}) if on_cpu else gpus[0]
+    return found.get("name", one.audit.platform)
 
 
 def layout(parallelism: Parallelism) -> str:
@@ -128,7 +153,7 @@ def layout(parallelism: Parallelism) -> str:
 
 
 def medians(one: Benchmark) -> np.ndarray:
-    """Median latency of each bootstrap resample, float64 [RESAMPLES]."""
+    """Median latency of each bootstrap resample, float64 [RESAMPLES]; see :func:`throughputs`."""
     return np.median(_resampled(one), axis=1)
 
 
@@ -136,16 +161,23 @@ def throughputs(one: Benchmark) -> np.ndarray:
     """Pictures a second of each bootstrap resample, float64 [RESAMPLES].
 
     With N requests in flight at all times throughput is N over the mean latency (Little 1961), so
-    the measured one moves as the mean latency of a resample does, inversely.
+    the measured one moves as the mean latency of a resample does, inversely. Not a number with a
+    single round of requests, from which no spread can be seen.
     """
     return one.result.pictures_per_s * _latencies(one).mean() / _resampled(one).mean(axis=1)
 
 
 def _resampled(one: Benchmark) -> np.ndarray:
-    """Latencies [RESAMPLES, requests], drawn by rounds: requests of one batch end together."""
+    """Latencies [RESAMPLES, requests], drawn by rounds: requests of one batch end together.
+
+    Each benchmark has its own draws: with common ones, two runs that drift alike by chance would
+    show a ratio without any spread.
+    """
     values, size = _latencies(one), one.spec.workload.concurrency
     rounds = [values[start : start + size] for start in range(0, len(values), size)]
-    random = np.random.default_rng(SEED)
+    if len(rounds) < 2:
+        return np.full((RESAMPLES, 1), np.nan)
+    random = np.random.default_rng([SEED, zlib.crc32(one.key.encode())])
     draws = random.integers(len(rounds), size=(RESAMPLES, len(rounds)))
     width = min(len(values), len(rounds) * min(map(len, rounds)))
     return np.stack([np.concatenate([rounds[i] for i in draw])[:width] for draw in draws])
@@ -170,10 +202,12 @@ def _row(one: Benchmark) -> dict[str, Any]:
     own = [row.stage_durations_s[ENGINE] for row in done if ENGINE in row.stage_durations_s]
     size = f"{workload.sampling.width} x {workload.sampling.height}"
     return {
+        "model": launch.model.source,
         "precision": one.precision,
         "layout": layout(launch.parallelism),
         "compiled": not launch.enforce_eager,
         "attention_backend": one.audit.attention_backend,
+        "device": device(one),
         "size": size,
         "num_inference_steps": workload.sampling.num_inference_steps,
         "concurrency": workload.concurrency,
@@ -193,6 +227,7 @@ def _row(one: Benchmark) -> dict[str, Any]:
         **{f"{name}_bytes": _over_ranks(one.memory, name) for name in _BOOKS},
         "checkpoint_bytes": sum(one.checkpoint_bytes.values()),
         "random_weights": one.random_weights,
+        "reference_kernels": one.audit.reference_kernels,
         "key": one.key,
     }
 

@@ -68,7 +68,9 @@ def benchmark(
     sampling = workload_sampling(launched.spec, launched.folder, workload)
     full = workload.but(sampling=sampling)
     before = max(WARMUPS, full.concurrency) if warmups is None else warmups
-    spec = BenchmarkSpec(launch=launched.spec, workload=full, warmups=before, repeat=repeat)
+    spec = BenchmarkSpec(
+        launch=launched.spec, workload=full, warmups=before, stages=stages, repeat=repeat
+    )
     if store.has(KIND, spec) and not force:
         return Benchmark.load(store.open_complete(KIND, spec))
     folder = store.prepare(KIND, spec, force=force)
@@ -83,7 +85,7 @@ def benchmark(
     content = {
         "rows": [asdict(row) for row in result.rows],
         "warmups": [asdict(row) for row in warm],
-        "cold_s": warm[0].latency_s if cold and warm else None,
+        "cold_s": warm[0].latency_s if cold and warm and not warm[0].error else None,
         "batches": meter["batches"],
         "memory": [
             {"rank": rank, **facts, "device_used": used[rank] if used else None}
@@ -110,5 +112,7 @@ def _stages(launched: Launched, workload: Workload) -> dict[str, float]:
     for _ in range(2):
         launched.call_workers("workbench_meter", True)
         (row,) = launched.load(one).rows
+        if row.error:
+            raise LaunchFailed(f"the request whose components are timed failed with {row.error}")
         timed = launched.call_workers("workbench_read_meter")["stages_s"]
     return {**timed, "rest": row.latency_s - sum(timed.values())}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench import store
-from workbench.errors import SpecError
+from workbench.errors import LaunchFailed, SpecError
 from workbench.followed import LAYERS, VELOCITIES, Followed, LayerRecording
 from workbench.records import GenerationSet
 from workbench.serve import in_flight, omni
@@ -139,7 +139,7 @@ class Engine(Session):
             return self._recorded(*request, watch=(rows, list(spec.steps)))
 
         def save(file: str) -> list[str]:
-            return omni.call(self._omni, "workbench_save_layers", file)
+            return self.call_workers("workbench_save_layers", file)
 
         return record_layers(spec, reference[index], watched, save)
 
@@ -158,7 +158,7 @@ class Engine(Session):
             SpecError: more than one worker.
         """
         self._refuse_shards()
-        answer = omni.call(self._omni, "workbench_layer_errors", str(recording.file))
+        answer = self.call_workers("workbench_layer_errors", str(recording.file))
         return error_table(recording, answer, self.audit)
 
     def kernel_times(
@@ -185,6 +185,9 @@ class Engine(Session):
             omni.call(engine, "workbench_watch_kernels")
             omni.request(engine, prompt, seed, request.sampling)
             seen = omni.call(engine, "workbench_kernel_times")
+            self.drawn.add(request.sampling)
+            if not seen["rows"]:
+                raise LaunchFailed("torch.profiler saw no kernel; end what else is profiling here")
         table = pd.DataFrame(seen["rows"], columns=["kernel", "kind", "calls", "seconds"])
         table["share"] = table["seconds"] / seen["wall_s"]
         idle = max(0.0, 1 - seen["busy_s"] / seen["wall_s"])

@@ -69,6 +69,23 @@ def check_sampling(spec: LaunchSpec, family: Family, sampling: Sampling) -> None
         raise SpecError(problem)
 
 
+def check_steps(folder: Path, sampling: Sampling) -> None:
+    """Refuse a single step where the schedule stretches its steps to an end that is not 0.
+
+    diffusers' FlowMatchEulerDiscreteScheduler divides by 0 then, and all latents are NaN.
+
+    Raises:
+        SpecError: such a schedule, and one step.
+    """
+    config = folder / "scheduler" / "scheduler_config.json"
+    end = json.loads(config.read_text()).get("shift_terminal") if config.is_file() else None
+    if end and sampling.num_inference_steps == 1:
+        raise SpecError(
+            f"num_inference_steps=1: the schedule of {folder.name} is stretched to end at "
+            f"shift_terminal={end}, which takes 2 steps or more"
+        )
+
+
 def _check_layout(spec: LaunchSpec, family: Family, folder: Path) -> None:
     for component, facts in _configs(family, folder):
         if problem := heads_problem(component, facts["num_attention_heads"], spec.parallelism):

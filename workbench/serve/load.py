@@ -17,8 +17,6 @@ from workbench.speed import LoadResult, RequestRow
 
 Ask = Callable[[str, int], tuple[Answer, int]]
 """Prompt and seed -> the answer and its size in bytes, as it came over the wire."""
-QUEUE = "queue_wait"
-"""Of the stage durations (vllm_omni/engine/orchestrator.py:2846)."""
 
 
 def run(workload: Workload, ask: Ask, precision: str) -> LoadResult:
@@ -74,7 +72,7 @@ def _row(facts: dict[str, Any], got: tuple[Answer, int] | LaunchFailed) -> Reque
     answer, size = got
     return RequestRow(
         **facts,
-        queue_wait_s=answer.stage_durations_s.get(QUEUE),
+        queue_wait_s=answer.queue_wait_s,
         stage_durations_s=answer.stage_durations_s,
         bytes=size,
         pictures=len(answer.pictures),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
+from multiprocessing import active_children
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +16,26 @@ from workbench.torchvision_ops import define_missing
 EXTENSION = "workbench.serve.tracing.WorkerTools"
 
 
-def start(folder: Path, spec: LaunchSpec) -> Any:
-    """A running ``Omni`` for a pipeline folder; raises whatever the engine raises."""
+def start(folder: Path, spec: LaunchSpec) -> tuple[Any, list[BaseProcess]]:
+    """A running ``Omni`` for a pipeline folder, and its worker processes; none of an inline one.
+
+    Raises:
+        Exception: whatever the engine raises.
+    """
     define_missing()
     quiet()
     from vllm_omni import Omni
 
+    others = _workers()
     gc.collect()
     gc.freeze()  # it collects ten times while it loads, and each walks every library's objects
     try:
         with plain_streams():
-            return Omni(**engine_arguments(folder, spec))
+            engine = Omni(**engine_arguments(folder, spec))
+        return engine, [one for one in _workers() if one not in others]
     except BaseException:
         gc.unfreeze()
+        _kill([one for one in _workers() if one not in others])
         raise
 
 
@@ -50,6 +60,33 @@ def engine_arguments(folder: Path, spec: LaunchSpec) -> dict[str, Any]:
         "worker_extension_cls": EXTENSION,
         **{name: value for name, value in optional.items() if value is not None},
     }
+
+
+def close(omni: Any, started: Sequence[BaseProcess], *, abandoned: bool) -> None:
+    """End an engine and its worker processes.
+
+    Args:
+        omni: What :func:`start` gave.
+        started: Its worker processes.
+        abandoned: Whether something may be running in it. It would first wait for that to end, for
+            as long as 30 s, and then leave the processes to it
+            (vllm_omni/diffusion/diffusion_engine.py:1567).
+    """
+    if abandoned:
+        _kill(started)
+    omni.close()
+    _kill(started)
+
+
+def _workers() -> list[BaseProcess]:
+    return [one for one in active_children() if one.name.startswith("DiffusionWorker")]
+
+
+def _kill(processes: Sequence[BaseProcess]) -> None:
+    for process in processes:
+        process.kill()
+    for process in processes:
+        process.join()
 
 
 def give_memory_back() -> None:

@@ -21,7 +21,11 @@ class Vae:
     temporal: int = 4
     """Frames to a latent frame; of video models."""
     widest: int = 256
-    """Channels of its decoder at full resolution."""
+    """Channels that the last stage of its decoder takes, at full resolution."""
+    patch: int = 1
+    """Pixels to a side that the decoder writes at once, below full resolution."""
+    causal: bool = False
+    """Whether its convolutions reach back in time, and keep what they were given for that."""
 
 
 def heads_of(component: Path, keys: tuple[str, ...]) -> tuple[int, int | None]:
@@ -54,11 +58,14 @@ def vae_of(folder: Path) -> Vae:
     levels = config.get("block_out_channels")
     spatial = 2 ** (len(steps) if steps else len(levels or [0] * 4) - 1)
     temporal = 2 ** sum(map(bool, steps)) if steps else 1
-    widest = config.get("base_dim") or (levels or [256])[:2][-1]
+    base = config.get("decoder_base_dim") or config.get("base_dim")
+    widest = 2 * base if base else (levels or [256])[:2][-1]
     return Vae(
         spatial=config.get("scale_factor_spatial") or spatial,
         temporal=config.get("scale_factor_temporal") or temporal,
         widest=widest,
+        patch=config.get("patch_size") or 1,
+        causal=bool(base),
     )
 
 

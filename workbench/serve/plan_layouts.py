@@ -80,11 +80,19 @@ class Layouts:
     """The rules and the estimate for one model, one sampling and one kind of device."""
 
     def __init__(
-        self, facts: Facts, sampling: Sampling, *, gpus: int, capacity: int, on_cpu: bool = False
+        self,
+        facts: Facts,
+        sampling: Sampling,
+        *,
+        gpus: int,
+        capacity: int,
+        on_cpu: bool = False,
+        batch: int = 1,
     ) -> None:
         self.facts, self.sampling, self.on_cpu = facts, sampling, on_cpu
         self.gpus, self.capacity = gpus, capacity
-        self._estimate = Estimate(facts, sampling, on_cpu=on_cpu)
+        self.batch = batch
+        self._estimate = Estimate(facts, sampling, on_cpu=on_cpu, batch=batch)
         self._choices: list[Parallelism] = []
         self._divided = cache(self._divided_problems)
         self._of_ranks = cache(self._problems_of_ranks)
@@ -109,7 +117,12 @@ class Layouts:
     def but(self, facts: Facts) -> Layouts:
         """The same question of the model at another precision."""
         return Layouts(
-            facts, self.sampling, gpus=self.gpus, capacity=self.capacity, on_cpu=self.on_cpu
+            facts,
+            self.sampling,
+            gpus=self.gpus,
+            capacity=self.capacity,
+            on_cpu=self.on_cpu,
+            batch=self.batch,
         )
 
     def _every(self) -> Iterator[Layout]:

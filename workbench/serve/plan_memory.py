@@ -1,8 +1,8 @@
 """How much memory each rank needs: an estimate, from sizes alone.
 
-Weights are exact up to what kernels repack. Activations follow the formulas below, which no
-measurement of a model of full size has confirmed yet; WORKSPACE is fitted to the embedded model's
-peak on one H200 (docs/results). So leave a margin.
+Weights are exact up to what kernels repack. Activations follow the formulas below, with constants
+fitted to peaks on one H200 (docs/results/speed.md): FLUX.1-dev and Qwen-Image at 1024 x 1024 in six
+precisions, and the embedded model. Other sizes and videos are extrapolated, so leave a margin.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from workbench.specs import Parallelism, Sampling
 from workbench.zoo.presets import inside_blocks
 
 GIB = 2**30
-CONTEXT = GIB // 2
-"""Bytes that the CUDA context and the libraries' handles take of each GPU, roughly."""
-WORKSPACE = 384 * 2**20
+CONTEXT = 840 * 2**20
+"""Bytes that the CUDA context and the libraries' handles take of each GPU."""
+WORKSPACE = 256 * 2**20
 """Bytes that the allocator holds besides: workspaces of the kernels, blocks that are partly used.
 
 Of the embedded model's 414 MiB on one H200 (docs/results/README.md) the formulas explain 46.
@@ -33,8 +33,12 @@ The scores themselves are never stored: every backend works on tiles.
 """
 FEED_FORWARD = 2
 """Of the inner width: before and after the activation."""
-DECODER = 4
-"""Copies of the VAE's widest full-size feature map: input, norm, activation, output."""
+DECODER, CAUSAL_DECODER = 9, 12
+"""Copies of the map that the last stage of the VAE takes, at full resolution, while it decodes.
+
+Of the allocator's peak: a decoder of pictures alone uses half of it at once. Causal convolutions
+keep their inputs for the next frames, also of a single picture.
+"""
 _COLOURS = 3
 Memory = dict[str, tuple[int, ...]]
 """Component -> bytes on each rank; ``activations`` and ``context`` besides the weights."""
@@ -76,10 +80,11 @@ class Estimate:
         facts: Of the model.
         sampling: Size of what is drawn.
         on_cpu: Whether ranks are processes on a CPU, without a context.
+        batch: Pictures drawn together, and decoded together.
     """
 
-    def __init__(self, facts: Facts, sampling: Sampling, *, on_cpu: bool) -> None:
-        self.facts, self.sampling, self.on_cpu = facts, sampling, on_cpu
+    def __init__(self, facts: Facts, sampling: Sampling, *, on_cpu: bool, batch: int = 1) -> None:
+        self.facts, self.sampling, self.on_cpu, self.batch = facts, sampling, on_cpu, batch
         self.tokens = tokens_of(facts, sampling)
         self._weights = cache(partial(weights_of, facts))
         self._width, self._divided, self._whole = _widths(facts)
@@ -97,7 +102,9 @@ class Estimate:
         weights = self._weights(layout.tensor_parallel_size)
         return {
             **{name: (size,) * ranks for name, size in weights.items()},
-            "activations": tuple(max(denoising, size) for size in self.decoding(layout)),
+            "activations": tuple(
+                self.batch * max(denoising, size) for size in self.decoding(layout)
+            ),
             "context": (0 if self.on_cpu else CONTEXT + WORKSPACE,) * ranks,
         }
 
@@ -113,16 +120,18 @@ class Estimate:
         return mine * self.facts.element * (RESIDUAL * width + max(attention, inner))
 
     def decoding(self, layout: Parallelism) -> tuple[int, ...]:
-        """Bytes on each rank while the VAE decodes.
+        """Bytes on each rank while the VAE decodes one picture.
 
-        ``DECODER`` feature maps of its widest channels at the picture's size, as many frames at
-        once as one latent frame gives; patches divide them. The picture itself lies whole on
+        ``DECODER`` or ``CAUSAL_DECODER`` maps of its widest channels at full size, as many frames
+        at once as one latent frame gives; patches divide them. The picture itself lies whole on
         rank 0, and on all ranks where each decodes everything.
         """
         facts, frames = self.facts, self.sampling.num_frames or 1
         pixels = (self.sampling.height or 1024) * (self.sampling.width or 1024)
         at_once = min(frames, facts.vae.temporal)
-        maps = pixels * at_once * facts.vae.widest * facts.element * DECODER
+        copies = CAUSAL_DECODER if facts.vae.causal else DECODER
+        one = pixels // facts.vae.patch**2 * facts.vae.widest * facts.element
+        maps = copies * one * at_once
         picture = pixels * frames * _COLOURS * facts.element
         ranks, patches = layout.world_size, layout.vae_patch_parallel_size
         if patches == 1:

@@ -31,6 +31,7 @@ class PlanSpec(Spec):
     gpus: int = Field(ge=1, le=MOST_GPUS)
     gpu_memory_gib: float = Field(gt=0)
     device: Literal["cuda", "cpu"] = "cuda"
+    max_num_seqs: int = Field(1, ge=1)
 
     @field_validator("gpus", mode="before")
     @classmethod
@@ -50,12 +51,13 @@ def plan(
     quantization: str | None = None,
     dtype: str = "bfloat16",
     device: str = "cuda",
+    max_num_seqs: int = 1,
 ) -> Plan:
     """Every layout of a model on some devices: which are valid, why others are not, what fits.
 
     Reads config.json and safetensors headers only, and nothing of this machine. Memory is an
-    estimate (:mod:`workbench.serve.plan_memory` has its formulas) that no large model has confirmed
-    yet, so leave a margin.
+    estimate; :mod:`workbench.serve.plan_memory` has its formulas and says what they were held
+    against.
 
     Args:
         model: What :func:`workbench.launch` takes: a ModelRef, its source, or a Checkpoint.
@@ -65,6 +67,8 @@ def plan(
         quantization: ``fp8`` or ``int8``, online.
         dtype: ``bfloat16``, ``float16`` or ``float32``.
         device: ``cpu`` plans worker processes instead of GPUs: no ring attention, no context.
+        max_num_seqs: Pictures drawn and decoded together; with step_execution=True they are
+            decoded one by one, and 1 is nearer.
 
     Raises:
         SpecError: devices, options or a sampling that nothing can serve.
@@ -75,7 +79,9 @@ def plan(
     >>> plan.smallest().parallelism.world_size
     1
     """
-    asked = PlanSpec(gpus=gpus, gpu_memory_gib=gpu_memory_gib, device=device)
+    asked = PlanSpec(
+        gpus=gpus, gpu_memory_gib=gpu_memory_gib, device=device, max_num_seqs=max_num_seqs
+    )
     spec, folder = _located(model, {"quantization": quantization, "dtype": dtype})
     family = family_of(folder)
     _refuse_quantized_twice(spec, family, folder)
@@ -89,6 +95,7 @@ def plan(
         gpus=asked.gpus,
         capacity=int(asked.gpu_memory_gib * GIB),
         on_cpu=asked.device == "cpu",
+        batch=asked.max_num_seqs,
     )
     return Plan(layouts, title=_title(spec, facts, asked, drawn), notes=_notes(facts, spec))
 

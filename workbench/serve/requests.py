@@ -11,7 +11,7 @@ from tqdm.auto import tqdm
 from workbench import zoo
 from workbench.records import Checkpoint
 from workbench.serve.defaults import full_sampling
-from workbench.serve.guards import check_sampling
+from workbench.serve.guards import check_sampling, check_steps
 from workbench.serve.stored import stored_label
 from workbench.specs import GenerateSpec, LaunchSpec, ModelRef, PromptSet, Sampling, Workload
 from workbench.zoo.families import family_of
@@ -47,8 +47,7 @@ def generate_spec(
     repeat: int,
 ) -> GenerateSpec:
     """The full request: the model's own defaults fill what the sampling leaves open."""
-    full = full_sampling(folder, sampling)
-    check_sampling(launch, family_of(folder), full)
+    full = _checked(launch, folder, sampling)
     texts = prompts if isinstance(prompts, PromptSet) else PromptSet(prompts)
     return GenerateSpec(
         launch=launch, prompts=texts, seeds=tuple(seeds), sampling=full, repeat=repeat
@@ -61,8 +60,13 @@ def workload_sampling(launch: LaunchSpec, folder: Path, workload: Workload) -> S
     Raises:
         SpecError: a sampling that the launched layout cannot serve.
     """
-    full = full_sampling(folder, workload.sampling)
+    return _checked(launch, folder, workload.sampling)
+
+
+def _checked(launch: LaunchSpec, folder: Path, sampling: Sampling | None) -> Sampling:
+    full = full_sampling(folder, sampling)
     check_sampling(launch, family_of(folder), full)
+    check_steps(folder, full)
     return full
 
 

@@ -3,17 +3,23 @@
 The server's module of audio imports torchaudio whatever it serves
 (vllm_omni/entrypoints/openai/audio_utils_mixin.py:28), and requirements/overrides.txt leaves it
 out. So a stand-in takes its place where it is not installed; nothing about pictures calls it.
+
+What it answers to ``return_stage_metrics`` leaves out the diffusion stage's own times
+(vllm_omni/metrics/stats.py:557), the wait in its scheduler among them; here they are put in.
 """
 
 from __future__ import annotations
 
 import sys
+from functools import wraps
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 LEFT_OUT = ("torchaudio", "torchaudio.functional")
+DIFFUSION = "diffusion_metrics"
+"""Of a stage's metrics in an answer: seconds by name."""
 
 
 def stand_in(name: str) -> ModuleType:
@@ -35,10 +41,27 @@ def stand_in(name: str) -> ModuleType:
     return module
 
 
+def with_diffusion_metrics() -> None:
+    """From now on the metrics of each stage hold ``diffusion_metrics``, as it counted them."""
+    from vllm_omni.metrics.stats import OrchestratorAggregator
+
+    merge = OrchestratorAggregator._merge_stage_metric_event
+
+    @wraps(merge)
+    def whole(current: dict[str, Any] | None, event: Any) -> dict[str, Any]:
+        merged = merge(current, event)
+        if event.diffusion_metrics:
+            merged[DIFFUSION] = event.diffusion_metrics
+        return merged
+
+    OrchestratorAggregator._merge_stage_metric_event = staticmethod(whole)
+
+
 def main() -> None:
     """Run the command line of vLLM-Omni on the arguments of this process."""
     if find_spec(LEFT_OUT[0]) is None:
         sys.modules.update({name: stand_in(name) for name in LEFT_OUT})
+    with_diffusion_metrics()
     from vllm_omni.entrypoints.cli.main import main as command_line
 
     command_line()

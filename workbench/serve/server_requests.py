@@ -16,7 +16,9 @@ import httpx
 from workbench.errors import LaunchFailed, NotSupportedHere, SpecError
 from workbench.provenance import gpus
 from workbench.serve.drawing import seconds
+from workbench.serve.in_flight import SCHEDULER_WAIT
 from workbench.serve.media import frames_of
+from workbench.serve.server_main import DIFFUSION
 from workbench.specs import Route, Sampling
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ class Answer:
     """PNG files."""
     stage_durations_s: dict[str, float]
     """The engine's own split of the time."""
+    queue_wait_s: float | None = None
+    """Until the diffusion stage scheduled it; None where the route does not say."""
 
     @property
     def frames(self) -> list[Image.Image]:
@@ -96,6 +100,7 @@ def payload(route: Route, prompt: str, seed: int, sampling: Sampling) -> dict[st
         "n": 1,
         "response_format": "b64_json",
         "output_format": "png",
+        "return_stage_metrics": True,
         **fields,
     }
 
@@ -113,10 +118,17 @@ def answer(route: Route, response: httpx.Response) -> Answer:
 
 
 def _from_images(body: Mapping[str, Any]) -> Answer:
+    metrics = body.get("metrics") or {}
     return Answer(
         pictures=tuple(base64.b64decode(one["b64_json"]) for one in body["data"]),
-        stage_durations_s=seconds((body.get("metrics") or {}).get("stage_durations")),
+        stage_durations_s=seconds(metrics.get("stage_durations")),
+        queue_wait_s=_queue_wait_s(metrics.get("stage_metrics") or {}),
     )
+
+
+def _queue_wait_s(stages: Mapping[str, Mapping[str, Any]]) -> float | None:
+    waits = [(stage.get(DIFFUSION) or {}).get(SCHEDULER_WAIT) for stage in stages.values()]
+    return next((wait for wait in waits if wait is not None), None)
 
 
 def _from_chat(body: Mapping[str, Any]) -> Answer:

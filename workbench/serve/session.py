@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ class Session(AbstractContextManager):
         """What this engine has been asked for since it started; another one is cold."""
         self._held_before = 0
         self._omni: Any = None
+        self._workers: list[BaseProcess] = []
         self._closed = False
         check_launch(spec, self.family, folder)
         self.audit: Audit
@@ -85,7 +87,7 @@ class Session(AbstractContextManager):
         try:
             yield self._omni
         except BaseException as error:  # an interrupt too leaves a request inside the engine
-            self._stop()
+            self._stop(abandoned=True)
             if isinstance(error, Exception):
                 raise LaunchFailed(
                     f"{self.spec.precision} failed {doing}: {error}; what was finished is kept, "
@@ -96,13 +98,12 @@ class Session(AbstractContextManager):
     def _start(self) -> None:
         began = time.perf_counter()
         try:
-            self.drawn.clear()
             self.device_used_before = gpu_bytes_used()
             self._held_before = omni.held_bytes(self.spec)
-            self._omni = omni.start(self.folder, self.spec)
-            self.audit = proved_audit(self.spec, self.folder, self.family, self.call_workers)
+            self._omni, self._workers = omni.start(self.folder, self.spec)
+            self.audit = proved_audit(self.spec, self.folder, self.family, self._call)
         except BaseException as error:
-            self._stop()
+            self._stop(abandoned=True)
             if isinstance(error, WorkbenchError) or not isinstance(error, Exception):
                 raise
             raise LaunchFailed(
@@ -112,13 +113,22 @@ class Session(AbstractContextManager):
         logger.info("%s", self.audit)
 
     def call_workers(self, method: str, *arguments: Any) -> Any:
-        """Run a method of the worker extension on every rank; the answer of rank 0."""
+        """Run a method of the worker extension on every rank; the answer of rank 0.
+
+        Raises:
+            LaunchFailed: the engine is closed, or died in it.
+        """
+        with self._running(f"in {method}"):
+            return self._call(method, *arguments)
+
+    def _call(self, method: str, *arguments: Any) -> Any:
         return omni.call(self._omni, method, *arguments)
 
-    def _stop(self) -> None:
+    def _stop(self, *, abandoned: bool = False) -> None:
         if self._omni is None:
             return
         engine, self._omni = self._omni, None
-        engine.close()
+        self.drawn.clear()
+        omni.close(engine, self._workers, abandoned=abandoned)
         del engine  # else its worker survives the collection
         omni.give_memory_back()

@@ -27,6 +27,8 @@ class WorkerTools:
     """Mixed into the worker; every rank runs these, rank 0 answers."""
 
     model_runner: Any
+    _workbench_meter: Meter | None = None
+    _workbench_peaks: RequestPeaks | None = None
 
     def workbench_start(
         self, record: bool = True, count_rows: bool = False, along: str = ""
@@ -70,9 +72,13 @@ class WorkerTools:
     def workbench_meter(self, stages: bool = False) -> None:
         """Before a load: count passes and keep peaks; ``stages`` times each component as well."""
         pipeline = self.model_runner.pipeline
+        for unread in (self._workbench_meter, self._workbench_peaks):
+            if unread is not None:  # a load before failed
+                unread.finish()
         self._workbench_meter = Meter(
             pipeline, current_omni_platform.synchronize if stages else None
         )
+        current_omni_platform.empty_cache()  # else what an earlier load took would count as held
         self.workbench_reset_peak()
         self._workbench_peaks = RequestPeaks()
 

@@ -1,4 +1,4 @@
-"""What stock vLLM-Omni 0.30.0 gets wrong at load, and the workbench's general plugin puts right.
+"""Faults of stock vLLM-Omni 0.30.0 with quantized layers, put right by our general plugin.
 
 Data that the plugin and the linter share: a repair that is not named here is not promised.
 """
@@ -30,6 +30,7 @@ WHOLE_NAMES = "whole-names"
 EVERY_EXPERT = "every-expert"
 MISSING_SCALES = "missing-scales"
 UNREAD_SCALES = "unread-scales"
+BATCHED_FP8 = "batched-fp8"
 
 _REPAIRS = (
     Repair(
@@ -90,6 +91,13 @@ _REPAIRS = (
         "numbers, without its scales",
         cure="it is an error that says what the entry lacks",
         source="vllm_omni/quantization/factory.py:331",
+    ),
+    Repair(
+        name=BATCHED_FP8,
+        stock="RuntimeError: view size is not compatible, in FP8 with two pictures or more in a "
+        "batch of a model whose joint attention is quantized",
+        cure="an input that does not lie in one piece is copied first",
+        source="vllm/model_executor/kernels/linear/scaled_mm/ScaledMMLinearKernel.py:155",
     ),
 )
 REPAIRS = {repair.name: repair for repair in _REPAIRS}
