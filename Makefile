@@ -4,7 +4,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	&& echo $$python && break; done)
 RUN := .venv/bin/python
 # A launch is mostly one thread's Python: two files at a time, one thread each.
-TESTS := OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile
+TESTS := OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 REPORT := import sys, workbench as wb; [print(wb.report(name)) for name in sys.argv[1:]]
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate
 

@@ -17,6 +17,7 @@ def reference(tiny_qwen: Path, runs: Path) -> GenerationSet:
     return wb.generate(str(tiny_qwen), "a teapot", seeds=(0, 1), sampling=SAMPLING)
 
 
+@pytest.mark.slow
 def test_each_condition_has_its_floor(tiny_qwen: Path, reference: GenerationSet) -> None:
     split = wb.Parallelism(tensor_parallel_size=2)
     floor = wb.noise_floor(

@@ -78,7 +78,11 @@ def test_no_cell_is_empty(notebook):
             {"calibration_prompts": ["a mug"], "calibration_steps": 2, "num_inference_steps": 2},
             marks=pytest.mark.slow,
         ),
-        ("02_generate", {"seeds": [0], "num_inference_steps": 2, "quantization": "int8"}),
+        pytest.param(
+            "02_generate",
+            {"seeds": [0], "num_inference_steps": 2, "quantization": "int8"},
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "03_launch_and_layouts",
             {"launches": [{"cfg_parallel_size": 2}, {"ring_degree": 2}]},

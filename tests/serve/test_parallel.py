@@ -55,7 +55,7 @@ def test_a_product_of_layouts_draws_what_one_worker_does(
     [
         (CFG2, False, 0.01),
         pytest.param(CFG2, True, 0.01, marks=pytest.mark.slow),
-        (TP2, True, 0.03),
+        pytest.param(TP2, True, 0.03, marks=pytest.mark.slow),
     ],
 )
 def test_bf16_in_two_processes_draws_what_one_does(

@@ -49,7 +49,7 @@ LAYER = 0.004  # of one product: rounding of the result to BF16, and ties of inp
 EVERY = ("FP8", "FP8_PER_CHANNEL_PER_TOKEN", "NVFP4", "MXFP8", "MIXED", "W4A16", "W8A16")
 QUICK = {
     ("qwen-image", "modelopt", "MIXED"), ("qwen-image", "auto-round", "W4A16"),
-    ("wan", "modelopt", "FP8"), ("flux", "modelopt", "NVFP4"),
+    ("wan", "modelopt", "FP8"),
 }  # fmt: skip
 """What runs each time; the others are marked slow."""
 _CASES = [
