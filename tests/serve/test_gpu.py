@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
+from workbench.provenance import gpu_bytes_used
 
 pytestmark = pytest.mark.gpu
+SLACK = 64 * 2**20  # bytes: workspaces of libraries that come with the first product
 KERNELS = {"FP8": "ScaledMM", "INT8": "ScaledMM", "W4A16": "LinearKernel"}
 
 
@@ -22,3 +24,31 @@ def test_low_precision_runs_on_a_cuda_kernel(precision: str, runs: Path) -> None
     assert all(KERNELS[precision] in name for name in result.audit.kernels)
     exact = wb.generate("embedded:qwen-image", "a teapot on a wooden table")
     assert wb.compare(exact, result).table()["psnr_db"][0] > 15
+
+
+@pytest.mark.parametrize("isolation", ["inline", "process"])
+def test_after_a_close_the_device_holds_what_it_held_before(isolation: str, runs: Path) -> None:
+    options = {"isolation": isolation, "quantization": "fp8"}
+    if isolation == "inline":  # whose context and libraries stay with this process
+        wb.launch("embedded:qwen-image", **options).close()
+    before = gpu_bytes_used()[0]
+    with wb.launch("embedded:qwen-image", **options) as engine:
+        engine.generate("a teapot", sampling=wb.Sampling(num_inference_steps=2))
+        assert gpu_bytes_used()[0] > before
+    assert gpu_bytes_used()[0] - before < SLACK
+
+
+@pytest.mark.parametrize("precision", ["fp8", "int8", None])
+def test_a_batch_runs_at_each_precision(precision: str | None, runs: Path) -> None:
+    load = wb.Workload("a teapot", seeds=(0, 1), concurrency=2, requests=4)
+    with wb.launch(
+        "embedded:qwen-image",
+        quantization=precision,
+        max_num_seqs=2,
+        request_batch_max_wait_ms=1000,
+    ) as engine:
+        got = wb.benchmark(engine, load, stages=False)
+    assert set(got.batches) == {2}
+    assert not got.result.failed
+    assert got.memory[0].load_peak >= sum(got.memory[0].weights.values())
+    assert got.memory[0].device_used > 0

@@ -11,6 +11,8 @@ from workbench.serve import checkpoint_guards, guards
 from workbench.serve.checkpoint_guards import check_checkpoint
 from workbench.serve.expected import Expected
 from workbench.serve.guards import check_launch, check_sampling, check_steps
+from workbench.serve.plan_configs import vae_of
+from workbench.serve.plan_guards import check_sequence
 from workbench.specs import LaunchSpec, ModelRef, Parallelism, Sampling
 from workbench.zoo.families import family_of
 from workbench.zoo.inventory import StoredLinear
@@ -169,3 +171,13 @@ def test_one_step_of_a_stretched_schedule_is_refused(tiny_qwen: Path, tiny_wan: 
         check_steps(tiny_qwen, one)
     check_steps(tiny_qwen, Sampling(num_inference_steps=2))
     check_steps(tiny_wan, one)
+
+
+def test_a_picture_whose_tokens_a_ring_cannot_share_is_refused(tiny_wan: Path) -> None:
+    spec = LaunchSpec(model=ModelRef(str(tiny_wan)), parallelism=Parallelism(ring_degree=2))
+    odd, even = Sampling(height=48, width=48), Sampling(height=64, width=48)
+    spatial = vae_of(tiny_wan / "vae").spatial
+    assert (48 // spatial // 2) ** 2 % 2 == 1
+    with pytest.raises(SpecError, match="tokens do not divide among 2 sequence ranks"):
+        check_sequence(spec, family_of(tiny_wan), tiny_wan, odd)
+    check_sequence(spec, family_of(tiny_wan), tiny_wan, even)

@@ -10,13 +10,14 @@ from workbench.errors import NotSupportedHere, SpecError
 from workbench.serve.defaults import full_sampling
 from workbench.serve.expected import components
 from workbench.serve.layouts import describe
+from workbench.serve.plan_configs import vae_of
 from workbench.serve.plan_facts import Facts, facts_of
 from workbench.serve.plan_layouts import Layouts
-from workbench.serve.plan_memory import weights_of
+from workbench.serve.plan_memory import tokens_of, weights_of
 from workbench.serve.plan_result import gib
-from workbench.serve.plan_rules import patches_problem, support_problems
+from workbench.serve.plan_rules import patches_problem, sequence_problem, support_problems
 from workbench.serve.plan_schemes import scheme_rows
-from workbench.specs import LaunchSpec
+from workbench.specs import LaunchSpec, Sampling
 from workbench.zoo.families import Family
 from workbench.zoo.parallel import support_of
 
@@ -53,6 +54,17 @@ def check_plan(
     memory = devices[0].get("memory_bytes") if devices else None
     if memory:
         _check_memory(spec, facts, folder, len(devices), memory)
+
+
+def check_sequence(spec: LaunchSpec, family: Family, folder: Path, sampling: Sampling) -> None:
+    """Refuse a picture whose tokens the launched ranks of the sequence cannot share.
+
+    Raises:
+        SpecError: they do not divide, and nothing pads them.
+    """
+    tokens = tokens_of(vae_of(folder / "vae"), sampling)
+    if problem := sequence_problem(support_of(family.name), spec.parallelism, tokens):
+        raise SpecError(problem)
 
 
 def _check_memory(spec: LaunchSpec, facts: Facts, folder: Path, devices: int, memory: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cache, partial
 from math import ceil
 
+from workbench.serve.plan_configs import Vae
 from workbench.serve.plan_facts import Facts
 from workbench.specs import Parallelism, Sampling
 from workbench.zoo.presets import inside_blocks
@@ -44,18 +45,18 @@ Memory = dict[str, tuple[int, ...]]
 """Component -> bytes on each rank; ``activations`` and ``context`` besides the weights."""
 
 
-def tokens_of(facts: Facts, sampling: Sampling) -> int:
+def tokens_of(vae: Vae, sampling: Sampling) -> int:
     """Length of the sequence of a picture or a video, text left out.
 
     A token is a patch of 2 by 2 latents of one latent frame, in every family that we know.
 
     Args:
-        facts: Of the model.
+        vae: Of the model.
         sampling: Height and width in pixels, 1024 where unset; frames, 1 where unset.
     """
-    pixels = 2 * facts.vae.spatial
+    pixels = 2 * vae.spatial
     height, width = sampling.height or 1024, sampling.width or 1024
-    frames = ((sampling.num_frames or 1) - 1) // facts.vae.temporal + 1
+    frames = ((sampling.num_frames or 1) - 1) // vae.temporal + 1
     return ceil(height / pixels) * ceil(width / pixels) * frames
 
 
@@ -85,7 +86,7 @@ class Estimate:
 
     def __init__(self, facts: Facts, sampling: Sampling, *, on_cpu: bool, batch: int = 1) -> None:
         self.facts, self.sampling, self.on_cpu, self.batch = facts, sampling, on_cpu, batch
-        self.tokens = tokens_of(facts, sampling)
+        self.tokens = tokens_of(facts.vae, sampling)
         self._weights = cache(partial(weights_of, facts))
         self._width, self._divided, self._whole = _widths(facts)
 

@@ -12,6 +12,7 @@ from workbench import zoo
 from workbench.records import Checkpoint
 from workbench.serve.defaults import full_sampling
 from workbench.serve.guards import check_sampling, check_steps
+from workbench.serve.plan_guards import check_sequence
 from workbench.serve.stored import stored_label
 from workbench.specs import GenerateSpec, LaunchSpec, ModelRef, PromptSet, Sampling, Workload
 from workbench.zoo.families import family_of
@@ -65,8 +66,10 @@ def workload_sampling(launch: LaunchSpec, folder: Path, workload: Workload) -> S
 
 def _checked(launch: LaunchSpec, folder: Path, sampling: Sampling | None) -> Sampling:
     full = full_sampling(folder, sampling)
-    check_sampling(launch, family_of(folder), full)
+    family = family_of(folder)
+    check_sampling(launch, family, full)
     check_steps(folder, full)
+    check_sequence(launch, family, folder, full)
     return full
 
 
