@@ -34,10 +34,11 @@ _COPIES = 4
 """Sets of block inputs at once: the block's own and quantized ones, and the outputs of either."""
 _TUNED = 20
 """Bytes a weight of the block in tuning: float32 rounding, its gradient, best so far, graph."""
-_START_S = 8.0  # imports and loading of a small pipeline
+_START_S = 15.0  # imports and loading of a small pipeline: 8 s and 20 s on two machines
 _LIBRARIES = GIB // 2
 """Memory of the imported libraries themselves."""
-_RTN_RATE = 2e7  # weights a second that AutoRound rounds and packs, one core; measured
+_RTN_RATE = {"cpu": 2e7, "gpu": 8e7}
+"""Weights a second that AutoRound reads, rounds and packs: one core; FLUX.1-dev on an H200."""
 _SLACK = 0.9
 """Share of the free memory that an estimate may claim before it is refused."""
 
@@ -108,7 +109,7 @@ def estimate(source: Path, recipe: QuantRecipe, plan: Plan) -> Estimate:
     weights = _LIBRARIES + sum(weight_bytes(source).values()) * (1 if device == "gpu" else 2)
     packed = sum(stored[c][n].parameters for c, layers in plan.layers.items() for n in layers)
     if not recipe.needs_data:
-        seconds = _START_S + packed / _RTN_RATE
+        seconds = _START_S + packed / _RTN_RATE[device]
         return Estimate(memory_bytes=weights, seconds=seconds, passes=0, device=device)
     load = _load(source, recipe, plan)
     work = rounded = kept = largest = 0.0
@@ -128,7 +129,10 @@ def estimate(source: Path, recipe: QuantRecipe, plan: Plan) -> Estimate:
     memory = weights + kept + (_TUNED * largest if recipe.iters else 0)
     return Estimate(
         memory_bytes=int(memory),
-        seconds=_START_S + 2 * work / gemm_rate() + rounded / rounding_rate() + packed / _RTN_RATE,
+        seconds=_START_S
+        + packed / _RTN_RATE[device]
+        + 2 * work / gemm_rate()
+        + rounded / rounding_rate(),
         passes=load.passes,
         device=device,
     )
