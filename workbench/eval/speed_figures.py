@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -15,7 +17,16 @@ _FOOT, _TILTED_FOOT = 90, 190  # pixels below the plot, for names and legend
 _LETTERS = 90  # of all names together, beyond which they do not fit side by side
 IDLE = "idle"
 _CLEAR = "rgba(0,0,0,0)"
-_PARTS = (*PALETTE, "#F0E442", "#444444")
+COMPONENTS = {
+    "transformer": PALETTE[3],
+    "transformer_2": PALETTE[5],
+    "text_encoder": PALETTE[0],
+    "text_encoder_2": PALETTE[1],
+    "vae": PALETTE[2],
+    "vae.decode": PALETTE[2],
+}
+"""Their colours in every figure."""
+_OTHERS = (PALETTE[4], "#F0E442", "#444444", *PALETTE)
 
 
 def memory_by_component(parts: pd.DataFrame, *, by_rank: bool = False) -> go.Figure:
@@ -144,16 +155,18 @@ def _stacked(rows: pd.DataFrame, part: str, value: str, *, last: str, unit: str)
     """One bar a ``bar``, one colour a part; the part named ``last`` is grey and on top."""
     sums = rows.groupby(["bar", part], sort=False)[value].sum().unstack(part).fillna(0)
     sums = sums.loc[rows["bar"].unique()]
-    order = [name for name in sums if name != last] + [name for name in sums if name == last]
+    others = cycle(_OTHERS)
+    parts = [name for name in sums if name != last]
+    shades = {name: COMPONENTS.get(str(name)) or next(others) for name in parts}
     bars = [
         go.Bar(
             x=sums.index,
             y=sums[name],
             name=text(name),
-            marker_color=GREY if name == last else _PARTS[i % len(_PARTS)],
+            marker_color=shade,
             hovertemplate=f"%{{x}}: {text(name)} %{{y:.4~g}} {unit}<extra></extra>",
         )
-        for i, name in enumerate(order)
+        for name, shade in {**shades, **({last: GREY} if last in sums else {})}.items()
     ]
     figure = go.Figure(bars)
     figure.update_xaxes(type="category")
