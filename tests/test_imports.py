@@ -16,7 +16,14 @@ MODULES = sorted(ROOT.rglob("*.py"))
 # process (workers) or for another task (training).
 OWNERS = {
     "auto_round": ("quant/autoround.py", "quant/autoround_cures.py"),
-    "cv2": ("eval/fidelity.py", "eval/flip_colours.py", "eval/flip_error.py"),
+    "cv2": (
+        "eval/drift.py",
+        "eval/fidelity.py",
+        "eval/flip_colours.py",
+        "eval/flip_error.py",
+        "eval/frame_shift.py",
+        "eval/optical_flow.py",
+    ),
     "diffusers": (
         "quant/pipelines.py",
         "serve/decoding.py",

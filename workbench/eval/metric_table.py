@@ -13,7 +13,7 @@ INFINITY = float("inf")
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """One number for two pictures, for two latents, or for a prompt and a picture."""
+    """One number for two pictures, latents or clips, or for a prompt and a picture."""
 
     key: str
     """Its column in every table."""
@@ -27,8 +27,8 @@ class Metric:
     """Largest value that it can take; may be infinite."""
     identical: float
     """Its value for identical inputs; not a number where there is no such value."""
-    on: Literal["pictures", "latents", "text"] = "pictures"
-    """What its function takes: two pictures, two latents, or a prompt and the candidate."""
+    on: Literal["pictures", "latents", "text", "clips"] = "pictures"
+    """What its function takes: two pictures, latents or clips, or a prompt and the candidate."""
     source: str
     """Paper or standard that defines it."""
     where: str

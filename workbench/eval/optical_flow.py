@@ -1,7 +1,8 @@
-"""How pixels move from one frame to the next, and how far one frame lies beside another."""
+"""How pixels move from one frame to the next."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import cv2
@@ -10,8 +11,7 @@ import numpy as np
 from workbench.eval.pictures import refuse_smaller, rgb
 
 SIDE = 16  # pixels; the search for patches needs 12
-RELATIVE, ABSOLUTE = 0.01, 0.5  # of the forward-backward check: Ruder et al. 2016, section 4.1
-RESPONSE = 0.3  # of the peak; two unrelated frames of 48 x 64 reach 0.24, larger ones less
+RELATIVE, ABSOLUTE = 0.01, 0.5  # of the check forward and back: Ruder et al. 2016
 
 
 class Motion(NamedTuple):
@@ -39,7 +39,7 @@ def motions(clip: np.ndarray) -> list[Motion]:
     """
     planes = _planes(clip)
     found = []
-    for now, following in zip(planes[:-1], planes[1:], strict=True):
+    for now, following in pairwise(planes):
         forward, back = flow_between(now, following), flow_between(following, now)
         found.append(Motion(forward, back, _matched(forward, back)))
     return found
@@ -47,9 +47,7 @@ def motions(clip: np.ndarray) -> list[Motion]:
 
 def lengths(clip: np.ndarray) -> np.ndarray:
     """Mean length of the flow, pixels a frame, [frames - 1]; ``clip`` as of :func:`motions`."""
-    planes = _planes(clip)
-    pairs = zip(planes[:-1], planes[1:], strict=True)
-    return np.array([mean_length(flow_between(*pair)) for pair in pairs])
+    return np.array([mean_length(flow_between(*pair)) for pair in pairwise(_planes(clip))])
 
 
 def mean_length(flow: np.ndarray) -> float:
@@ -84,32 +82,6 @@ def pulled_back(following: np.ndarray, flow: np.ndarray) -> np.ndarray:
     return cv2.remap(following, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
 
 
-def shift_between(reference: np.ndarray, candidate: np.ndarray) -> tuple[float, float]:
-    """How far the whole candidate lies to the right of the reference, and below it.
-
-    The peak of the phase correlation of luma under a Hann window, mean taken away; Kuglin and Hines
-    1975, refined to parts of a pixel by OpenCV's ``phaseCorrelate`` (centroid of 5 x 5).
-
-    Args:
-        reference: [h, w, 1 or 3], uint8 or float64 from 0 to 1.
-        candidate: the same.
-
-    Returns:
-        Pixels in x and in y; exactly 0 for identical frames; not a number where no shift explains
-        the difference (a peak below 0.3), or where a frame is one colour throughout.
-    """
-    if np.array_equal(reference, candidate):
-        return 0.0, 0.0
-    planes = [gray(frame).astype(np.float64) for frame in (reference, candidate)]
-    height, width = planes[0].shape
-    window = cv2.createHanningWindow((width, height), cv2.CV_64F) if min(height, width) > 1 else 0
-    if min(height, width) < 4 or not all(np.ptp(plane) for plane in planes):
-        return float("nan"), float("nan")
-    centred = [plane - plane.mean() for plane in planes]
-    (x, y), response = cv2.phaseCorrelate(*centred, window)
-    return (float(x), float(y)) if response >= RESPONSE else (float("nan"), float("nan"))
-
-
 def gray(frame: np.ndarray) -> np.ndarray:
     """Luma of Rec. 601, float32 [h, w] from 0 to 1, of uint8 or float64 [h, w, 1 or 3]."""
     return cv2.cvtColor(rgb(unit(frame)), cv2.COLOR_RGB2GRAY)
@@ -127,7 +99,7 @@ def _planes(clip: np.ndarray) -> list[np.ndarray]:
 
 
 def _matched(forward: np.ndarray, back: np.ndarray) -> np.ndarray:
-    """Where going forward and back again returns; Ruder et al. 2016, equation 4."""
+    """Where forward and back again returns; Ruder et al. 2016, https://arxiv.org/abs/1604.08610."""
     returned = pulled_back(back, forward)
     gap, there, again = (np.square(f).sum(2) for f in (forward + returned, forward, returned))
     height, width = gap.shape
