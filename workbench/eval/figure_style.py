@@ -23,6 +23,8 @@ COLOURS = {
     "FP8": PALETTE[0],
     "INT8": PALETTE[4],
     "W4A16": PALETTE[1],
+    "W4A16 tuned": PALETTE[3],
+    "W4A16 opt-RTN": "#8C6D31",
     "FP8_PER_CHANNEL_PER_TOKEN": PALETTE[0],
     "W8A16": PALETTE[4],
     "NVFP4": PALETTE[2],
