@@ -69,6 +69,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--seeds", type=int, default=8, help="random splits")
     parser.add_argument("--engine", action="store_true")
+    parser.add_argument("--draw-steps", type=int, default=20, help="of each picture")
     return parser.parse_args()
 
 
@@ -148,7 +149,7 @@ def _round_all(
 def _engine_errors(
     options: argparse.Namespace, recipe: wb.QuantRecipe, splits: Mapping[str, Split]
 ) -> dict[str, float]:
-    sampling = wb.Sampling(num_inference_steps=20)
+    sampling = wb.Sampling(num_inference_steps=options.draw_steps)
     seeds = range(2)
 
     def latents(model: Any) -> list[np.ndarray]:
