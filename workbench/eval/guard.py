@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from workbench.errors import ComparisonRefused
@@ -44,12 +44,7 @@ def refuse_unlike(
         ComparisonRefused: names each differing field with both values; an unknown name in
             ``across``.
     """
-    known = ("model", *CONDITIONS)
-    unknown = set(across) - set(known)
-    if unknown:
-        raise ComparisonRefused(
-            f"across={sorted(unknown)} are no conditions; there are {', '.join(known)}"
-        )
+    refuse_unknown(across, ("model", *CONDITIONS))
     for role, one in (("reference", reference), ("candidate", candidate)):
         if one.audit.verdict == "not applied":
             raise ComparisonRefused(
@@ -61,18 +56,33 @@ def refuse_unlike(
     if reference.spec.launch.stored is not None or candidate.spec.launch.stored is not None:
         _warn_of_another_folder(reference, candidate)
         a["model"] = b["model"] = None  # equal noise and timesteps are asked for in any case
-    differing = [
+    if differing := differences(a, b, across):
+        raise ComparisonRefused(
+            f"reference {reference.key} and candidate {candidate.key} differ in more than "
+            f"precision: {differing}. Generate one of them again with the other's values, or "
+            "name conditions that may differ in across="
+        )
+
+
+def refuse_unknown(across: Collection[str], known: Collection[str]) -> None:
+    """Refuse a condition that there is none of.
+
+    Raises:
+        ComparisonRefused: names it, and those that there are.
+    """
+    if unknown := set(across) - set(known):
+        raise ComparisonRefused(
+            f"across={sorted(unknown)} are no conditions; there are {', '.join(known)}"
+        )
+
+
+def differences(a: Mapping[str, Any], b: Mapping[str, Any], across: Collection[str]) -> str:
+    """Each condition that is not the same, with both values, those of ``across`` left out."""
+    return "; ".join(
         f"{name} is {a[name]!r} against {b[name]!r}"
         for name in a
         if a[name] != b[name] and name not in across
-    ]
-    if differing:
-        raise ComparisonRefused(
-            f"reference {reference.key} and candidate {candidate.key} differ in more than "
-            "precision: "
-            f"{'; '.join(differing)}. Generate one of them again with the other's values, or "
-            "name conditions that may differ in across="
-        )
+    )
 
 
 def pairs(reference: GenerationSet, candidate: GenerationSet) -> list[Pair]:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.errors import ComparisonRefused
+from workbench.eval.guard import differences, refuse_unknown
 from workbench.eval.population import CONFIDENCE, RESAMPLES, SEED
 from workbench.specs import Parallelism
 from workbench.speed import Benchmark, RankMemory
@@ -95,22 +96,13 @@ def refuse_unlike(reference: Benchmark, candidate: Benchmark, across: Collection
     Raises:
         ComparisonRefused: as :func:`speedup` says.
     """
-    if unknown := set(across) - set(MAY_DIFFER):
-        raise ComparisonRefused(
-            f"across={sorted(unknown)} are no conditions; there are {', '.join(MAY_DIFFER)}"
-        )
+    refuse_unknown(across, MAY_DIFFER)
     stored = {one.spec.launch.stored for one in (reference, candidate)}
     may = {*across, *({"model"} if stored != {None} else ())}
-    ours, theirs = conditions(reference), conditions(candidate)
-    differing = [
-        f"{name} is {ours[name]!r} against {theirs[name]!r}"
-        for name in MAY_DIFFER
-        if ours[name] != theirs[name] and name not in may
-    ]
-    if differing:
+    if differing := differences(conditions(reference), conditions(candidate), may):
         raise ComparisonRefused(
             f"{reference.precision} and {candidate.precision} differ in more than precision: "
-            f"{'; '.join(differing)}. Measure one of them again with the other's values, or name "
+            f"{differing}. Measure one of them again with the other's values, or name "
             "what may differ in across="
         )
 

@@ -67,42 +67,9 @@ def latency_with_spread(table: pd.DataFrame, requests: pd.DataFrame) -> go.Figur
     fewest = table["concurrency"].min()
     rows = table[table["concurrency"] == fewest]
     names = run_labels(rows).map(text)
-    shades = [colour(str(name)) for name in rows["precision"]]
-    middle = rows["latency_s"]
-    figure = go.Figure(
-        go.Bar(
-            x=names,
-            y=middle,
-            name="median",
-            marker={"color": [shaded(shade, 0.55) for shade in shades]},
-            error_y={
-                "array": (rows["latency_s_high"] - middle).clip(lower=0),
-                "arrayminus": (middle - rows["latency_s_low"]).clip(lower=0),
-                "color": "#111",
-                "thickness": 1.2,
-            },
-            customdata=rows[["latency_s_low", "latency_s_high", "requests"]],
-            hovertemplate="%{x}: median %{y:.4~g} s, 95 % interval %{customdata[0]:.4~g} to "
-            "%{customdata[1]:.4~g}, %{customdata[2]} requests<extra></extra>",
-        )
-    )
     named = dict(zip(rows["key"], names, strict=True))
     dots = requests[requests["key"].isin(named)]
-    figure.add_trace(
-        go.Box(
-            x=dots["key"].map(named),
-            y=dots["latency_s"],
-            name="one request",
-            boxpoints="all",
-            jitter=0.5,
-            pointpos=0,
-            line_color=_CLEAR,  # the dots alone
-            fillcolor=_CLEAR,
-            marker={"size": 6, "color": "#222222", "opacity": 0.55},
-            hoveron="points",
-            hovertemplate="%{x}: %{y:.4~g} s<extra></extra>",
-        )
-    )
+    figure = go.Figure([_medians(rows, names), _dots(dots["key"].map(named), dots["latency_s"])])
     figure.update_yaxes(rangemode="tozero")
     note = noted(
         f"lower is better; {fewest} in flight; whiskers: 95 % interval of the median",
@@ -110,6 +77,41 @@ def latency_with_spread(table: pd.DataFrame, requests: pd.DataFrame) -> go.Figur
     )
     styled(figure, "Latency of a request", note, x="", y="latency, s")
     return _with_legend(figure, names)
+
+
+def _medians(rows: pd.DataFrame, names: pd.Series) -> go.Bar:
+    middle = rows["latency_s"]
+    return go.Bar(
+        x=names,
+        y=middle,
+        name="median",
+        marker={"color": [shaded(colour(str(name)), 0.55) for name in rows["precision"]]},
+        error_y={
+            "array": (rows["latency_s_high"] - middle).clip(lower=0),
+            "arrayminus": (middle - rows["latency_s_low"]).clip(lower=0),
+            "color": "#111",
+            "thickness": 1.2,
+        },
+        customdata=rows[["latency_s_low", "latency_s_high", "requests"]],
+        hovertemplate="%{x}: median %{y:.4~g} s, 95 % interval %{customdata[0]:.4~g} to "
+        "%{customdata[1]:.4~g}, %{customdata[2]} requests<extra></extra>",
+    )
+
+
+def _dots(names: pd.Series, latencies: pd.Series) -> go.Box:
+    return go.Box(
+        x=names,
+        y=latencies,
+        name="one request",
+        boxpoints="all",
+        jitter=0.5,
+        pointpos=0,
+        line_color=_CLEAR,  # the dots alone
+        fillcolor=_CLEAR,
+        marker={"size": 6, "color": "#222222", "opacity": 0.55},
+        hoveron="points",
+        hovertemplate="%{x}: %{y:.4~g} s<extra></extra>",
+    )
 
 
 def stage_bars(stages: pd.DataFrame) -> go.Figure:

@@ -7,91 +7,72 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 from workbench.eval.metric_table import INFINITY, Metric
 
 OURS = "this workbench, docs/metrics.md"
+_of_clips = partial(Metric, on="clips", better="lower", identical=0.0)
 _ALL = (
-    Metric(
+    _of_clips(
         key="flicker_error",
         title="flicker error",
         unit="of white",
-        better="lower",
         lower=0.0,
         upper=2.0,
-        identical=0.0,
-        on="clips",
         source=f"{OURS}; kin to dtSSD, Erofeev et al. 2015, https://doi.org/10.5244/C.29.99",
         where="temporal.flicker_error",
     ),
-    Metric(
+    _of_clips(
         key="warping_error",
         title="warping error beyond the reference's",
         unit="of white squared",
-        better="lower",
         lower=-1.0,
         upper=1.0,
-        identical=0.0,
-        on="clips",
         source="Lai et al. 2018, https://arxiv.org/abs/1808.00449, with another optical flow",
         where="temporal.warping_error",
     ),
-    Metric(
+    _of_clips(
         key="motion_error",
         title="change of motion",
         unit="doublings",
-        better="lower",
         lower=0.0,
         upper=INFINITY,
-        identical=0.0,
-        on="clips",
         source=OURS,
         where="temporal.motion_error",
     ),
-    Metric(
+    _of_clips(
         key="shift_error",
         title="shift of the frame",
         unit="pixels",
-        better="lower",
         lower=0.0,
         upper=INFINITY,
-        identical=0.0,
-        on="clips",
         source=f"{OURS}; https://en.wikipedia.org/wiki/Phase_correlation",
         where="temporal.shift_error",
     ),
-    Metric(
+    _of_clips(
         key="jitter",
         title="jitter of the frame",
         unit="pixels a frame",
-        better="lower",
         lower=0.0,
         upper=INFINITY,
-        identical=0.0,
-        on="clips",
         source=f"{OURS}; https://en.wikipedia.org/wiki/Phase_correlation",
         where="temporal.jitter",
     ),
-    Metric(
+    _of_clips(
         key="subject_drift",
         title="drift of the moving part beyond the reference's",
-        better="lower",
         lower=-1.0,
         upper=1.0,
-        identical=0.0,
-        on="clips",
         source=OURS,
         where="drift.subject_drift",
     ),
-    Metric(
+    _of_clips(
         key="background_drift",
         title="drift of the rest beyond the reference's",
-        better="lower",
         lower=-1.0,
         upper=1.0,
-        identical=0.0,
-        on="clips",
         source=OURS,
         where="drift.background_drift",
     ),
