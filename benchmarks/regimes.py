@@ -82,8 +82,7 @@ def main() -> None:
 
 
 def _measured(model: Any, way: dict[str, Any], options: argparse.Namespace) -> Iterator[Benchmark]:
-    alone = wb.Sampling(num_inference_steps=options.steps, **_size(options))
-    loaded = alone.but(num_inference_steps=options.load_steps)
+    loaded = wb.Sampling(num_inference_steps=options.load_steps, **_drawn(options))
     with wb.launch(model, **way, **_launch(options)) as engine:
         print(engine.audit, f"load {engine.load_s:.1f} s", flush=True)
         for concurrency in options.concurrency:
@@ -100,6 +99,7 @@ def _measured(model: Any, way: dict[str, Any], options: argparse.Namespace) -> I
                 stages=concurrency == 1,
             )
         if options.steps:
+            alone = loaded.but(num_inference_steps=options.steps)
             workload = wb.Workload(PROMPT, seeds=(42,), sampling=alone, requests=options.alone)
             yield wb.benchmark(engine, workload, warmups=1, stages=False)
         if options.kernels:
@@ -117,7 +117,7 @@ def _print_kernels(engine: Any, sampling: wb.Sampling) -> None:
 def _planned(model: Any, way: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     """Bytes by component on each rank, as the planner estimates them."""
     layout = _launch(options)["parallelism"]
-    sampling = wb.Sampling(**_size(options))
+    sampling = wb.Sampling(**_drawn(options))
     plan = wb.plan(model, gpus=layout.world_size, gpu_memory_gib=140, sampling=sampling, **way)
     return {name: list(ranks) for name, ranks in plan.layout(layout).memory.items()}
 
@@ -167,8 +167,9 @@ def _model(options: argparse.Namespace) -> str:
     return str(folder)
 
 
-def _size(options: argparse.Namespace) -> dict[str, int]:
-    return {"height": options.height, "width": options.height} if options.height else {}
+def _drawn(options: argparse.Namespace) -> dict[str, int]:
+    size = {"height": options.height, "width": options.width or options.height}
+    return {name: value for name, value in {**size, "num_frames": options.frames}.items() if value}
 
 
 def _launch(options: argparse.Namespace) -> dict[str, Any]:
@@ -198,7 +199,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--load-steps", type=int, default=4, help="of a request under load")
     parser.add_argument("--concurrency", type=int, nargs="*", default=[1, 4, 8])
     parser.add_argument("--requests", type=int, default=16, help="of each load")
-    parser.add_argument("--height", type=int, help="and width, in pixels")
+    parser.add_argument("--height", type=int, help="in pixels")
+    parser.add_argument("--width", type=int, help="in pixels; the height, if left out")
+    parser.add_argument("--frames", type=int, help="of a video")
     parser.add_argument("--tp", type=int, default=1)
     parser.add_argument("--cfg", type=int, default=1)
     parser.add_argument("--ulysses", type=int, default=1)

@@ -6,8 +6,8 @@ from workbench import zoo
 from workbench.errors import SpecError
 from workbench.zoo.builders import transformer_parameters
 from workbench.zoo.families import family_of
-from workbench.zoo.inventory import linears
 from workbench.zoo.shapes import SHAPES, build_shape, shortened
+from workbench.zoo.weights import tensors
 
 BILLIONS = {
     "FLUX.1-dev": 11.90,
@@ -42,4 +42,4 @@ def test_one_layer_of_it_lies_on_disk_as_a_pipeline(name: str, tmp_path: Path) -
     assert family_of(folder).name == SHAPES[name].family
     assert zoo.default_sampling(folder) == dict(SHAPES[name].sampling)
     width = 128 * SHAPES[name].transformer["num_attention_heads"]
-    assert any(width in one.shape for one in linears(folder))
+    assert any(width in one.shape for one in tensors(folder / "transformer").values())

@@ -46,9 +46,10 @@ def speed_table(benchmarks: Iterable[Benchmark]) -> pd.DataFrame:
     """One row a benchmark; times in seconds, memory in bytes.
 
     Returns:
-        model, precision, layout, compiled, attention_backend, device, size, num_inference_steps,
-        concurrency, requests (completed), failed; latency_s (median), latency_s_low and
-        latency_s_high (95 % interval of it, none from a single round of requests), latency_s_p90,
+        model, precision, layout, compiled, attention_backend, device, size (pixels, then frames of
+        a video), num_inference_steps, concurrency, requests (completed), failed; latency_s
+        (median), latency_s_low and latency_s_high (95 % interval of it, none from a single round
+        of requests), latency_s_p90,
         engine_s (median of the engine's own time), queue_wait_s (median), cold_s, load_s;
         pictures_per_s with its low and high; mean_batch; of all ranks together weight_bytes,
         load_peak_bytes, allocated_peak_bytes, reserved_peak_bytes, device_used_bytes;
@@ -192,7 +193,8 @@ def _row(one: Benchmark) -> dict[str, Any]:
     launch, workload, done = one.spec.launch, one.spec.workload, one.result.completed
     waits = [row.queue_wait_s for row in done if row.queue_wait_s is not None]
     own = [row.stage_durations_s[ENGINE] for row in done if ENGINE in row.stage_durations_s]
-    size = f"{workload.sampling.width} x {workload.sampling.height}"
+    drawn = workload.sampling
+    size = " x ".join(str(n) for n in (drawn.width, drawn.height, drawn.num_frames) if n)
     return {
         "model": launch.model.source,
         "precision": one.precision,
