@@ -64,3 +64,16 @@ def test_autocast_is_taken_over_too() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         bf16._in_float32(spy)(x, weight, bias)
     assert seen == [(torch.float32, False)]
+
+
+@pytest.mark.parametrize("given", [(), ((2, 1, 1), (0, 1, 1), 1, 2), (1, "same")])
+def test_a_short_clip_is_convolved_alike(given: tuple[object, ...]) -> None:
+    """Also with a stride, padding and groups, and where the padding is a word."""
+    torch.manual_seed(0)
+    groups = given[3] if len(given) > 3 else 1
+    x, weight, bias = (
+        torch.randn(size) for size in ((1, 8, 3, 9, 7), (6, 8 // groups, 3, 3, 3), (6,))
+    )
+    found = bf16._by_onednn(torch.conv3d)(x, weight, bias, *given)
+    wanted = torch.conv3d(x.double(), weight.double(), bias.double(), *given)
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-5)

@@ -10,10 +10,13 @@ import psutil
 
 CLEAR_REFS = Path("/proc/self/clear_refs")
 RESET_PEAK = "5"  # man 5 proc: resets VmHWM to the present resident size
-M_MMAP_THRESHOLD = (
-    -3
-)  # man 3 mallopt: blocks from here on leave the process as soon as they are freed
-LARGE_BLOCK_BYTES = 128 * 1024
+# man 3 mallopt: names and numbers are glibc's. Freed blocks stay in the process and are used again,
+# since mapping and clearing fresh pages for each feature map takes as long as the sums in it.
+KEEP_FREED = {
+    -3: 32 * 2**20,  # M_MMAP_THRESHOLD, its largest: only bigger blocks leave when they are freed
+    -1: 2**31 - 1,  # M_TRIM_THRESHOLD
+    -2: 64 * 2**20,  # M_TOP_PAD
+}
 _baseline = 0
 
 
@@ -23,7 +26,8 @@ def set_baseline() -> None:
     Without the trim a second launch would live in what the first one freed and look free of cost.
     """
     global _baseline
-    _libc("mallopt", M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
+    for parameter, value in KEEP_FREED.items():
+        _libc("mallopt", parameter, value)
     gc.collect()
     reset_peak()
     _baseline = resident_bytes()
