@@ -24,6 +24,17 @@ def tiny_wan(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_tiny("wan", tmp_path_factory.mktemp("tiny") / "wan", layers=1, experts=2)
 
 
+@pytest.fixture(scope="session")
+def tiny_i2v(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tiny") / "wan-i2v"
+    return build_tiny("wan-i2v", folder, layers=1, experts=2)
+
+
+@pytest.fixture(scope="session")
+def tiny_ti2v(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_tiny("wan", tmp_path_factory.mktemp("tiny") / "ti2v", layers=1, ti2v=True)
+
+
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty run folder."""

@@ -116,7 +116,6 @@ def test_what_fits(asked: dict, devices: int, heads: list[int], expected: list[s
 @pytest.mark.usefixtures("four_gpus")
 def test_a_family_that_is_not_served_says_why(tmp_path: Path) -> None:
     folder = pipeline(tmp_path, 24)
-    for name, why in (("WanImageToVideoPipeline", "input image"), ("ZImagePipeline", "not wired")):
-        (folder / "model_index.json").write_text(json.dumps({"_class_name": name}))
-        with pytest.raises(NotSupportedHere, match=why):
-            launch(folder)
+    (folder / "model_index.json").write_text(json.dumps({"_class_name": "ZImagePipeline"}))
+    with pytest.raises(NotSupportedHere, match="not wired"):
+        launch(folder)

@@ -30,6 +30,7 @@ def test_there_are_notebooks():
         "03_launch_and_layouts",
         "04_fidelity",
         "05_trajectories",
+        "06_video",
         "07_parallelism",
         "08_throughput",
         "09_report",
@@ -98,6 +99,11 @@ def test_no_cell_is_empty(notebook):
                 "w4a16_iters": [],
                 "diffusers_floor": False,
             },
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "06_video",
+            {"num_inference_steps": 2, "online": ["INT8"], "w4a16_iters": []},
             marks=pytest.mark.slow,
         ),
         pytest.param(

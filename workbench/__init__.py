@@ -27,6 +27,7 @@ _HOME = {
     "benchmark": "serve.benchmarking",
     **dict.fromkeys(("compare", "summary", "velocity_errors", "report"), "eval"),
     **dict.fromkeys(("score", "metric_table"), "eval.metrics"),
+    **dict.fromkeys(("frame_scores", "temporal_table", "temporal_scores"), "eval.clip_scores"),
     **dict.fromkeys(("speed_table", "speedup"), "eval.speed"),
     "crossing": "eval.crossing",
     "advice": "eval.advice",

@@ -12,6 +12,8 @@ from workbench.serve import generate
 from workbench.specs import GenerateSpec, LaunchSpec, Parallelism
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from workbench.eval.comparison import Comparison
     from workbench.records import GenerationSet
 
@@ -40,19 +42,20 @@ def noise_floor(
         diffusers: Also the same weights in plain diffusers.
 
     Raises:
-        SpecError: a reference that is quantized.
+        SpecError: a reference that is quantized, or a request with images instead of its set.
     """
     spec = reference if isinstance(reference, GenerateSpec) else reference.spec
     _refuse_quantized(spec.launch)
+    images = _images(reference)
     base = _draw(spec, {}, spec.repeat) if isinstance(reference, GenerateSpec) else reference
     measured: dict[str, Comparison] = {}
     missing: dict[str, str] = {}
     for number in range(1, repeats + 1):
         name = "repeat" if number == 1 else f"repeat {number}"
-        measured[name] = compare(base, _draw(spec, {}, spec.repeat + number))
+        measured[name] = compare(base, _draw(spec, {}, spec.repeat + number, images))
     for name, changes in _conditions(attention_backends, parallelisms, diffusers=diffusers):
         try:
-            again = _draw(spec, changes, spec.repeat)
+            again = _draw(spec, changes, spec.repeat, images)
             measured[name] = compare(base, again, across=_across(changes))
         except (NotSupportedHere, SpecError, ComparisonRefused) as error:
             missing[name] = str(error)
@@ -85,13 +88,29 @@ def _across(changes: Changes) -> tuple[str, ...]:
     )
 
 
-def _draw(spec: GenerateSpec, changes: Changes, repeat: int) -> GenerationSet:
+def _images(reference: GenerationSet | GenerateSpec) -> list[Image.Image] | None:
+    """First frames by prompt, at the size that is drawn; a request alone holds digests."""
+    if isinstance(reference, GenerateSpec):
+        if reference.images is not None:
+            raise SpecError(
+                f"the request {reference.key} begins with images, of which it holds digests alone; "
+                "give the set that was drawn"
+            )
+        return None
+    found = reference.input_images
+    return [found[prompt] for prompt in reference.spec.prompts.prompts] if found else None
+
+
+def _draw(
+    spec: GenerateSpec, changes: Changes, repeat: int, images: list[Image.Image] | None = None
+) -> GenerationSet:
     kept = {} if "runtime" in changes else _options(spec.launch)
     return generate(
         spec.launch.model,
         spec.prompts,
         seeds=spec.seeds,
         sampling=spec.sampling,
+        images=images,
         repeat=repeat,
         **{**kept, "dtype": spec.launch.dtype, **changes},
     )

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from workbench.calibrations import Calibration
 from workbench.schemes import INTEGER, MIXED, SCHEMES
-from workbench.spec import PIXELS_PER_TOKEN, Spec
+from workbench.spec import Spec
 
 Method = Literal["auto-round", "modelopt"]
 SchemeName = Literal[
@@ -23,21 +24,6 @@ MIXES = {"auto-round": ("W4A16", "W8A16"), "modelopt": ("NVFP4", "FP8")}
 """What MIXED mixes: the small scheme and the one for sensitive layers."""
 KEEP = "BF16"
 _CALIBRATED = ("FP8", "NVFP4", MIXED)
-
-
-class Calibration(Spec):
-    """The user's own prompts, run through the pipeline at the size that is served."""
-
-    prompts: tuple[str, ...] = Field(min_length=1)
-    num_inference_steps: int = Field(8, ge=1)
-    """Denoising steps of each calibration run."""
-    height: int | None = Field(None, ge=PIXELS_PER_TOKEN, multiple_of=PIXELS_PER_TOKEN)
-    width: int | None = Field(None, ge=PIXELS_PER_TOKEN, multiple_of=PIXELS_PER_TOKEN)
-    """Pixels; None takes the model's own default."""
-    num_frames: int | None = Field(None, ge=1)
-    """Frames of a video; None takes the model's own default."""
-    guidance_scale: float = Field(4.0, ge=0)
-    seed: int = Field(0, ge=0)
 
 
 class QuantRecipe(Spec):

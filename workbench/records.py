@@ -9,13 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from workbench import store
 from workbench.audits import Audit
 from workbench.checkpoints import Checkpoint, LayerError
-from workbench.errors import StoreError
+from workbench.errors import SpecError, StoreError
 from workbench.specs import GenerateSpec
+from workbench.trajectories import Trajectory
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from workbench.speed import Benchmark
 
+VIDEO = "video.mp4"
 __all__ = [
     "Checkpoint",
     "Generation",
@@ -31,29 +31,6 @@ __all__ = [
     "Trajectory",
     "load",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trajectory:
-    """Latents of one generation in the pipeline's own layout."""
-
-    latents: np.ndarray
-    """float32 [steps + 1, ...]: the initial noise, then one per denoising step."""
-    timesteps: np.ndarray
-    """float64 [steps]: the scheduler's timestep at which each step was taken."""
-
-    def save(self, file: Path) -> None:
-        """Write both arrays to one safetensors file."""
-        from safetensors.numpy import save
-
-        store.write_bytes(file, save({"latents": self.latents, "timesteps": self.timesteps}))
-
-    @classmethod
-    def load(cls, file: Path) -> Trajectory:
-        """Read what :meth:`save` wrote."""
-        from safetensors.numpy import load_file
-
-        return cls(**load_file(file))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +48,8 @@ class Generation:
     """The engine's own split of that time."""
     peak_memory_bytes: int
     """Highest during the request, all workers together; docs/architecture.md says what counts."""
+    codec: str | None = None
+    """Of the lossy file that a server sent and the frames were decoded from; None: lossless."""
 
     @classmethod
     def load(cls, folder: Path) -> Generation:
@@ -82,6 +61,8 @@ class Generation:
         facts = {
             name: getattr(self, name) for name in self.__dataclass_fields__ if name != "folder"
         }
+        if self.codec is None:
+            del facts["codec"]
         store.write_json(self.folder / "generation.json", facts)
 
     @cached_property
@@ -99,6 +80,48 @@ class Generation:
             with Image.open(file) as picture:
                 frames.append(picture.copy())
         return frames
+
+    @cached_property
+    def input_image(self) -> Image.Image | None:
+        """The first frame that it was drawn from, lossless; None where a prompt was all."""
+        from PIL import Image
+
+        index = self.folder.name.partition("-")[0]
+        file = self.folder.parent / "inputs" / f"{index}.png"
+        if not file.is_file():
+            return None
+        with Image.open(file) as picture:
+            return picture.copy()
+
+    def mp4(self, path: str | Path | None = None, *, fps: float | None = None) -> Path:
+        """The video as people watch it: H.264, yuv420p, the size of the frames.
+
+        Args:
+            path: Where to write it; None is ``video.mp4`` beside the frames, once, and with an fps
+                of your own a file with that in its name.
+            fps: Frames a second; None takes those of the sampling.
+
+        Raises:
+            SpecError: one picture, or frames a second that nobody gave.
+        """
+        own = self.folder / VIDEO
+        if path is None and fps is None and own.is_file():
+            return own
+        if fps is not None:
+            own = own.with_stem(f"{own.stem}-{fps:g}fps")
+        if len(self.frames) < 2:
+            raise SpecError(f"{self.folder} holds one picture, not a video; take .image")
+        from workbench.videos import encode
+
+        file = Path(path) if path is not None else own
+        store.write_bytes(file, encode(self.frames, self._fps() if fps is None else fps))
+        return file
+
+    def _fps(self) -> float:
+        fps = store.read(self.folder.parent)["spec"]["sampling"]["fps"]
+        if fps is None:
+            raise SpecError(f"{self.folder} was drawn without fps; say fps=..., such as 16")
+        return fps
 
     @cached_property
     def trajectory(self) -> Trajectory:
@@ -154,6 +177,17 @@ class GenerationSet:
     def precision(self) -> str:
         """Name for tables: BF16, FP8, INT8, W4A16, ..."""
         return self.spec.launch.precision
+
+    @property
+    def codec(self) -> str | None:
+        """Of the lossy videos that a server sent, e.g. ``h264``; None where frames are lossless."""
+        return next((item.codec for item in self.items if item.codec), None)
+
+    @property
+    def input_images(self) -> dict[str, Image.Image]:
+        """Prompt -> the first frame that it was drawn from; empty where prompts were all."""
+        found = {item.prompt: item.input_image for item in self.items}
+        return {prompt: image for prompt, image in found.items() if image is not None}
 
     def __iter__(self) -> Iterator[Generation]:
         return iter(self.items)

@@ -8,11 +8,22 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from workbench.recipes import QuantRecipe
-from workbench.spec import PIXELS_PER_TOKEN, Spec
+from workbench.sampling import Sampling
+from workbench.spec import Spec
 
 OnlineQuantization = Literal["fp8", "int8"]
+__all__ = [
+    "GenerateSpec",
+    "LaunchSpec",
+    "ModelRef",
+    "Parallelism",
+    "PromptSet",
+    "QuantizeSpec",
+    "Sampling",
+    "Workload",
+]
 Runtime = Literal["vllm-omni", "diffusers", "vllm-omni-server"]
-Route = Literal["images", "chat"]
+Route = Literal["images", "chat", "videos"]
 AttentionBackend = Literal["TORCH_SDPA", "FLASH_ATTN", "CUDNN_ATTN", "FLASHINFER_ATTN", "SAGE_ATTN"]
 
 
@@ -156,23 +167,6 @@ class LaunchSpec(Spec):
         ).upper()
 
 
-class Sampling(Spec):
-    """How each picture is drawn; names are diffusers'. None takes the model's own default."""
-
-    num_inference_steps: int = Field(20, ge=1)
-    height: int | None = Field(None, ge=PIXELS_PER_TOKEN, multiple_of=PIXELS_PER_TOKEN)
-    width: int | None = Field(None, ge=PIXELS_PER_TOKEN, multiple_of=PIXELS_PER_TOKEN)
-    """Pixels."""
-    true_cfg_scale: float | None = Field(None, gt=0)
-    """Classifier-free guidance of Qwen-Image, with the negative prompt."""
-    guidance_scale: float | None = Field(None, ge=0)
-    """Distilled guidance of FLUX.1, classifier-free guidance of Wan."""
-    negative_prompt: str | None = None
-    num_frames: int | None = Field(None, ge=1)
-    """Frames of a video; None for images."""
-    fps: float | None = Field(None, gt=0)
-
-
 class PromptSet(Spec):
     """The prompts of an experiment, in order, without duplicates."""
 
@@ -204,7 +198,7 @@ Seeds = Annotated[tuple[int, ...], Field(min_length=1), AfterValidator(_distinct
 class GenerateSpec(Spec):
     """A population: every prompt at every seed, on one engine."""
 
-    younger: ClassVar[frozenset[str]] = frozenset({"route"})
+    younger: ClassVar[frozenset[str]] = frozenset({"route", "images"})
     launch: LaunchSpec
     prompts: PromptSet
     seeds: Seeds
@@ -213,6 +207,18 @@ class GenerateSpec(Spec):
     """Counts independent runs of the same request; a second one measures the noise floor."""
     route: Route | None = None
     """Which of its routes a server was asked by; None for what is no server."""
+    images: tuple[str, ...] | None = None
+    """SHA-256 of the first frame that each prompt begins with, of its RGB pixels at the size that
+    is drawn; None for prompts alone."""
+
+    @model_validator(mode="after")
+    def _an_image_a_prompt(self) -> GenerateSpec:
+        if self.images is not None and len(self.images) != len(self.prompts.prompts):
+            raise ValueError(
+                f"{len(self.images)} images for {len(self.prompts.prompts)} prompts; give one for "
+                "all, or one for each"
+            )
+        return self
 
 
 class Workload(Spec):

@@ -17,6 +17,7 @@ from workbench.eval.metrics import (
     score_pairs,
 )
 from workbench.eval.spectrum import high_frequency_error
+from workbench.eval.temporal_metrics import TEMPORAL
 
 
 def noisy(shape=(40, 30, 3), seed=0, noise=9):
@@ -82,7 +83,7 @@ def test_values_lie_in_their_range_and_worsen_with_noise(key):
 
 def test_the_table_as_a_frame(no_weights):
     table = metric_table().set_index("key")
-    assert list(table.index) == list(METRICS)
+    assert list(table.index) == [*METRICS, *TEMPORAL]
     assert table.loc["psnr_db", ["unit", "better", "range"]].tolist() == [
         "dB",
         "higher",
@@ -160,7 +161,7 @@ def test_an_unknown_metric_names_the_nearest_and_all(typed, meant):
     for call in (lambda: score(*noisy(), metrics=[typed]), lambda: score_pairs([], [typed])):
         with pytest.raises(ComparisonRefused, match=said) as error:
             call()
-        assert f"Known: {', '.join(METRICS)}" in str(error.value)
+        assert f"Known: {', '.join([*METRICS, *TEMPORAL])}" in str(error.value)
 
 
 def test_latent_metrics_are_not_of_pictures():

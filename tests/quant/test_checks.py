@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from workbench.errors import SpecError
 from workbench.quant.checks import shapes_fit
@@ -136,3 +137,29 @@ def test_autorounds_mxfp8_of_flux_is_refused_as_the_engine_packs_one_layer_more(
     recipe = QuantRecipe(method="auto-round", scheme="MXFP8")
     with pytest.raises(SpecError, match=r"norm_out\.linear of flux.*method='modelopt'"):
         make_plan(tiny_flux, recipe)
+
+
+def test_image_to_video_is_calibrated_from_images(tiny_i2v: Path, tmp_path: Path) -> None:
+    Image.new("RGB", (64, 64)).save(tmp_path / "one.png")
+    Image.new("RGB", (64, 64), "red").save(tmp_path / "other.png")
+    one, other = (PROMPTS.but(images=tmp_path / f"{name}.png") for name in ("one", "other"))
+    assert set(make_plan(tiny_i2v, recipe()).layers) == {"transformer", "transformer_2"}
+    for chosen in (recipe("FP8"), recipe(iters=2, calibration=PROMPTS)):
+        with pytest.raises(SpecError, match="begins each run with a first frame; give Calibration"):
+            make_plan(tiny_i2v, chosen)
+        make_plan(tiny_i2v, chosen.but(calibration=one))
+    stored = Calibration(**one.model_dump())
+    assert str(tmp_path) not in str(one.model_dump())
+    assert stored.key == one.key != other.key
+    with pytest.raises(SpecError, match="only digests are kept"):
+        make_plan(tiny_i2v, recipe("FP8", calibration=stored))
+
+
+def test_images_are_of_image_to_video_alone(tiny_wan: Path, tmp_path: Path) -> None:
+    Image.new("RGB", (64, 64)).save(tmp_path / "one.png")
+    with pytest.raises(SpecError, match="wan is calibrated with prompts alone"):
+        make_plan(tiny_wan, recipe("FP8", calibration=PROMPTS.but(images=tmp_path / "one.png")))
+    with pytest.raises(SpecError, match=r"nowhere.png'\] are not there"):
+        PROMPTS.but(images="nowhere.png")
+    with pytest.raises(SpecError, match="2 images for 1 prompts"):
+        PROMPTS.but(images=[tmp_path / "one.png"] * 2)

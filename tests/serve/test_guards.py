@@ -1,5 +1,6 @@
 """Requests that cannot work are refused by name, before anything loads."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -181,3 +182,17 @@ def test_a_picture_whose_tokens_a_ring_cannot_share_is_refused(tiny_wan: Path) -
     with pytest.raises(SpecError, match="tokens do not divide among 2 sequence ranks"):
         check_sequence(spec, family_of(tiny_wan), tiny_wan, odd)
     check_sequence(spec, family_of(tiny_wan), tiny_wan, even)
+
+
+@pytest.mark.parametrize(("entry", "says"), [
+    ({"expand_timesteps": True}, "call it WanPipeline"),
+    ({"transformer_2": [None, None]}, "names a transformer_2 that is null"),
+])  # fmt: skip
+def test_an_index_that_the_engine_would_misread_is_refused(
+    tiny_i2v: Path, tmp_path: Path, entry: dict, says: str
+) -> None:
+    index = json.loads((tiny_i2v / "model_index.json").read_text())
+    (tmp_path / "model_index.json").write_text(json.dumps({**index, **entry}))
+    spec = LaunchSpec(model=ModelRef(str(tmp_path)))
+    with pytest.raises(SpecError, match=says):
+        check_launch(spec, family_of(tmp_path), tmp_path)

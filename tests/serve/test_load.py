@@ -11,8 +11,8 @@ from PIL import Image
 
 import workbench as wb
 from workbench.errors import LaunchFailed, SpecError
+from workbench.pixels import pixel_digest
 from workbench.serve.load import run
-from workbench.serve.media import pixel_digest
 from workbench.serve.server_requests import Answer
 
 PICTURE = Image.fromarray(np.arange(48, dtype=np.uint8).reshape(4, 4, 3))

@@ -80,7 +80,7 @@ def test_two_branches_need_the_guidance_that_makes_them() -> None:
     [
         ("wan", 81, None),
         ("wan", 1, None),
-        ("wan", 80, "use 77 or 81"),
+        ("wan", 80, None),
         ("wan", None, None),
         ("flux", 1, "draws images"),
     ],

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.pixels import pixel_digest
 from workbench.records import GenerationSet
 from workbench.serve import decode
-from workbench.serve.media import pixel_digest
 
 pytestmark = pytest.mark.usefixtures("shared_runs")
 KERNELS = {  # vLLM's own where this CPU has the instructions for it, else ours

@@ -9,6 +9,7 @@ import pytest
 import workbench as wb
 from workbench.errors import SpecError
 from workbench.serve import server_flags
+from workbench.serve.omni import engine_arguments
 from workbench.serve.server_flags import FLAGS, OURS, REFUSED, check_flags, command
 from workbench.serve.server_process import LOOPBACK
 from workbench.specs import LaunchSpec, ModelRef, Parallelism
@@ -111,3 +112,18 @@ def test_a_bad_server_is_refused_before_anything_starts(tiny_qwen, runs, options
         wb.serve(str(tiny_qwen), **options)
     assert time.perf_counter() - began < 2
     assert not runs.exists()
+
+
+def test_the_boundary_of_two_experts_is_the_models_own_and_noise_comes_from_the_cpu(tmp_path):
+    index = tmp_path / "model_index.json"
+    spec = LaunchSpec(model=ModelRef(str(tmp_path)), runtime="vllm-omni-server")
+    index.write_text(json.dumps({"boundary_ratio": 0.9}))
+    line = command(spec, tmp_path, 8000, 99.5)
+    assert value(line, "--boundary-ratio") == "0.9"
+    assert json.loads(value(line, "--default-sampling-params")) == {
+        "0": {"generator_device": "cpu"}
+    }
+    assert engine_arguments(tmp_path, spec)["boundary_ratio"] == 0.9
+    index.write_text(json.dumps({"boundary_ratio": None}))
+    assert "--boundary-ratio" not in command(spec, tmp_path, 8000, 99.5)
+    assert "boundary_ratio" not in engine_arguments(tmp_path, spec)

@@ -85,8 +85,10 @@ def test_an_answer_without_a_picture_says_what_the_server_said():
 @pytest.mark.parametrize(
     ("route", "sampling", "message"),
     [
-        ("video", {}, "there are images, chat"),
-        ("images", {"num_frames": 5}, "draws images"),
+        ("video", {}, "there are images, chat, videos"),
+        ("images", {"num_frames": 5}, "this model draws videos; use route='videos'"),
+        ("videos", {}, "this model draws images; use route='images'"),
+        ("videos", {"num_frames": 5, "fps": 0.5}, "fps=0.5: a server takes 1 or more"),
         ("images", {"num_inference_steps": 201}, "up to 200"),
         ("images", {"guidance_scale": 21}, "up to 20"),
     ],

@@ -71,7 +71,7 @@ def test_what_is_kept_or_not_made_says_why() -> None:
             assert bool(component.reason) == (set(component.methods) != set(EVERY))
         assert preset.offline != bool(preset.ignored or preset.not_offline)
     offline = {preset.family for preset in PRESETS if preset.offline}
-    assert offline == {"qwen-image", "flux", "wan"}
+    assert offline == {"qwen-image", "flux", "wan", "wan-i2v"}
 
 
 @pytest.mark.parametrize("method", EVERY)

@@ -45,6 +45,24 @@ def pair_table(comparisons: Iterable[Comparison]) -> pd.DataFrame:
     return whole[["precision", *whole.columns.drop("precision")]]
 
 
+def pair_frames(comparisons: Iterable[Comparison]) -> pd.DataFrame:
+    """Every frame of every pair of several candidates.
+
+    Returns:
+        One row a candidate, pair and frame: precision, prompt, seed, and the columns of
+        :meth:`Comparison.frames`.
+    """
+    every = list(comparisons)
+    tables = [
+        one.frames(row).assign(precision=name, prompt=pair[0].prompt, seed=pair[0].seed)
+        for name, one in zip(labels(one.candidate for one in every), every, strict=True)
+        for row, pair in enumerate(one.pairs)
+    ]
+    whole = pd.concat(tables, ignore_index=True)
+    first = ["precision", "prompt", "seed"]
+    return whole[[*first, *whole.columns.drop(first)]]
+
+
 def pair_effects(comparisons: Iterable[Comparison], metric: str) -> pd.DataFrame:
     """Each candidate less each later one on the same pairs.
 
@@ -85,6 +103,8 @@ def _wins(a: Comparison, b: Comparison) -> str:
 
 
 def median_psnr(one: Comparison) -> float:
-    """Of the finite values, dB; infinite where all pairs are identical."""
-    values = one.summary().loc["psnr_db"]
-    return float("inf") if values["identical"] == values["n"] else float(values["median"])
+    """Of the finite values, dB; infinite where all pairs are identical; NaN if not asked for."""
+    values = one.summary()
+    if values["identical"].iloc[0] == values["n"].iloc[0]:
+        return float("inf")
+    return float(values["median"].get("psnr_db", float("nan")))

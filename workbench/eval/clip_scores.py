@@ -11,7 +11,7 @@ import pandas as pd
 from workbench.errors import ComparisonRefused
 from workbench.eval.clips import Align, Clips, prepare_clips
 from workbench.eval.drift import drifts
-from workbench.eval.metrics import DEFAULT, METRICS, score_pairs
+from workbench.eval.metrics import DEFAULT, score_pairs
 from workbench.eval.optical_flow import lengths, mean_length, motions
 from workbench.eval.temporal import (
     MotionMagnitude,
@@ -21,9 +21,7 @@ from workbench.eval.temporal import (
     steadiness,
     warping,
 )
-from workbench.eval.temporal_metrics import TEMPORAL
-
-KNOWN = {**METRICS, **TEMPORAL}
+from workbench.eval.temporal_metrics import KNOWN, TEMPORAL
 
 
 def frame_scores(
@@ -82,7 +80,7 @@ def temporal_table(reference: Any, candidate: Any, *, align: Align | None = None
         ComparisonRefused: as :func:`~workbench.eval.clips.prepare_clips` does; one frame; smaller
             frames.
     """
-    return _transitions(prepare_clips(reference, candidate, align=align, least=2))[0]
+    return transitions(prepare_clips(reference, candidate, align=align, least=2))[0]
 
 
 def temporal_scores(
@@ -105,7 +103,11 @@ def temporal_scores(
         ComparisonRefused: as :func:`temporal_table` does.
     """
     clips = prepare_clips(reference, candidate, align=align, least=2)
-    table, found = _transitions(clips)
+    return pooled(clips, *transitions(clips))
+
+
+def pooled(clips: Clips, table: pd.DataFrame, found: np.ndarray) -> dict[str, float]:
+    """What :func:`temporal_scores` gives, of what :func:`transitions` found."""
     motion = MotionMagnitude(*(float(table[name].mean()) for name in _MOTION))
     means = ("warping_error", "jitter", "subject_drift", "background_drift")
     scores = {
@@ -150,8 +152,17 @@ def worst_frames(table: pd.DataFrame, metric: str, n: int = 5) -> pd.DataFrame:
 _MOTION = ("motion_reference_px", "motion_candidate_px")
 
 
-def _transitions(clips: Clips) -> tuple[pd.DataFrame, np.ndarray]:
-    """The table, and the shift of every frame, [frames, 2]; each flow is computed once."""
+def transitions(clips: Clips) -> tuple[pd.DataFrame, np.ndarray]:
+    """The table of :func:`temporal_table`, and the shift of every frame, [frames, 2].
+
+    Each flow is computed once.
+
+    Args:
+        clips: Made alike, 2 frames or more, at least 16 pixels a side.
+
+    Raises:
+        ComparisonRefused: smaller frames.
+    """
     motion, found = motions(clips.reference), shifts(clips)
     subject, background = drifts(clips, motion)
     own = [mean_length(moved.flow) for moved in motion]

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from workbench.errors import ComparisonRefused
-from workbench.eval.pictures import Prepared, prepare
+from workbench.eval.pictures import Fit, Prepared, prepare
 
 Align = Literal["shorter"]
 
@@ -38,6 +38,7 @@ def prepare_clips(
     *,
     align: Align | None = None,
     value_range: tuple[float, float] | None = None,
+    fit: Fit | None = None,
     least: int = 1,
 ) -> Clips:
     """Make two clips alike, or refuse; nothing about them is guessed.
@@ -50,6 +51,7 @@ def prepare_clips(
         candidate: the same, in any other of these layouts and types.
         align: ``"shorter"`` drops the last frames of the longer clip, and says so in ``notes``.
         value_range: black and white of what is not uint8.
+        fit: for unequal sizes, ``"crop"`` or ``"resize"``.
         least: frames that the metric needs.
 
     Raises:
@@ -65,7 +67,8 @@ def prepare_clips(
             f"metrics over time need at least {least} frames, got {number}; generate a video "
             "(num_frames=9 or more), or compare pictures with score()"
         )
-    pairs = [_pair(i, a[i], b[i], value_range) for i in range(number)]
+    options = {"value_range": value_range, "fit": fit}
+    pairs = [_pair(i, a[i], b[i], options) for i in range(number)]
     for role in ("reference", "candidate"):
         _refuse_unlike([getattr(pair, role) for pair in pairs], role)
     return Clips(
@@ -74,6 +77,22 @@ def prepare_clips(
         notes=(*notes, *dict.fromkeys(note for pair in pairs for note in pair.notes)),
         clamped=sum(pair.clamped for pair in pairs),
     )
+
+
+def is_clip(media: Any) -> bool:
+    """Whether it is frames in their order, and not one picture.
+
+    Args:
+        media: a list or tuple of pictures, or an array or tensor [frames, ...] of 2 frames or more;
+            anything else is left to :func:`~workbench.eval.pictures.prepare`.
+    """
+    if isinstance(media, list | tuple):
+        return bool(media) and all(_is_picture(one) for one in media)
+    return getattr(media, "ndim", 0) == 4 and len(media) > 1
+
+
+def _is_picture(one: Any) -> bool:
+    return isinstance(one, Image.Image) or getattr(one, "ndim", 0) >= 2
 
 
 def _frames(clip: Any, role: str) -> list[Any]:
@@ -106,11 +125,9 @@ def _common(reference: int, candidate: int, align: Align | None) -> tuple[int, t
     return number, (f"{longer} cut from {max(reference, candidate)} to {number} frames",)
 
 
-def _pair(
-    number: int, reference: Any, candidate: Any, value_range: tuple[float, float] | None
-) -> Prepared:
+def _pair(number: int, reference: Any, candidate: Any, options: dict[str, Any]) -> Prepared:
     try:
-        return prepare(reference, candidate, value_range=value_range)
+        return prepare(reference, candidate, **options)
     except ComparisonRefused as error:
         raise ComparisonRefused(f"frame {number}: {error}") from error
 

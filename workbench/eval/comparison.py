@@ -10,13 +10,14 @@ from typing import Any
 import pandas as pd
 
 from workbench.eval import guard
+from workbench.eval.clip_views import ClipViews
 from workbench.eval.floor import AgainstFloor, NoiseFloor, against_floor
+from workbench.eval.frames import frame_table, media_pairs
 from workbench.eval.gate import Gate, gate
 from workbench.eval.labels import label
 from workbench.eval.metrics import DEFAULT, score_pairs
 from workbench.eval.population import paired_effect, summarised
 from workbench.eval.trajectory import divergence, envelope, first_not_finite, first_step_outside
-from workbench.eval.views import Views
 from workbench.records import Generation, GenerationSet
 
 IDENTICAL = "identical to the reference: precision not applied?"
@@ -24,7 +25,7 @@ LATENTS = ("relative_l2", "cosine")  # of the final latents, in every table
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Comparison(Views):
+class Comparison(ClipViews):
     """What a change of precision did to each picture. Made by :func:`compare`."""
 
     reference: GenerationSet
@@ -34,19 +35,22 @@ class Comparison(Views):
     missing: Mapping[str, str] = field(default_factory=dict)
     """Metrics that were not computed, and why: too small, weights not available."""
     notes: tuple[str, ...] = ()
-    """What was done to pictures before they were compared."""
+    """What was done to pictures and clips before they were compared."""
     pairs: tuple[guard.Pair, ...] = field(repr=False)
     """(reference, candidate) of each row of :meth:`table`."""
     _table: pd.DataFrame = field(repr=False)
     _steps: pd.DataFrame = field(repr=False)
+    _frames: tuple[pd.DataFrame, ...] = field(repr=False)
 
     def __str__(self) -> str:
         reference, candidate = self._labels
         row = self.summary().loc["relative_l2"]
-        between = f"{row['median']:.3g} ({row['low']:.3g} to {row['high']:.3g})"
+        many = row["finite"] > 1  # one pair has no interval
+        between = f" ({row['low']:.3g} to {row['high']:.3g})" if many else ""
+        counted = f"{row['n']:.0f} pair{'s' if row['n'] > 1 else ''}"
         return (
-            f"{candidate} against {reference}, {row['n']:.0f} pairs: relative L2 of the last "
-            f"latents {between}; {self.against_floor}"
+            f"{candidate} against {reference}, {counted}: relative L2 of the last latents "
+            f"{row['median']:.3g}{between}; {self.against_floor}"
         )
 
     @property
@@ -65,10 +69,11 @@ class Comparison(Views):
         """One row a pair, worst PSNR first.
 
         Returns:
-            prompt, seed; a column for each metric of ``compare`` (PSNR is infinite when identical);
-            relative_l2 and cosine of the final latents; first_step_outside (the floor; missing when
-            never, or without a floor); first_not_finite (step of the candidate; missing when none
-            is); identical.
+            prompt, seed; a column for each metric of ``compare`` (PSNR is infinite when identical;
+            of videos the mean over the frames, and :meth:`frames` has each); relative_l2 and cosine
+            of the final latents; first_step_outside (the floor; missing when never, or without a
+            floor); first_not_finite (step of the candidate; missing when none
+            is); identical (all frames).
         """
         return self._table.copy()
 
@@ -118,7 +123,7 @@ def compare(
     metrics: Sequence[str] | None = None,
     across: Collection[str] = (),
 ) -> Comparison:
-    """Compare two sets that differ in precision alone, by prompt and seed.
+    """Compare two sets of pictures or videos that differ in precision alone, by prompt and seed.
 
     Args:
         reference: usually BF16.
@@ -126,7 +131,8 @@ def compare(
         floor: :func:`workbench.noise_floor`, of which the part with the candidate's conditions is
             taken, or ``compare(reference, repeat)``.
         metrics: keys of :func:`workbench.metric_table`; None takes the cheap ones that need no
-            weights. Those of the latents are always there.
+            weights, of videos also those over time unless that takes long (``missing`` says so
+            then). Those of the latents are always there.
         across: conditions that may differ too: ``runtime``, ``attention_backend``,
             ``parallelism``, ... The distance is then theirs and the precision's together.
 
@@ -145,8 +151,7 @@ def compare(
     found = guard.pairs(reference, candidate)
     steps = [divergence(a.trajectory, b.trajectory) for a, b in found]
     wanted = DEFAULT if metrics is None else [name for name in metrics if name not in LATENTS]
-    pictures = ((a.image, b.image) for a, b in found)
-    scores = list(score_pairs(pictures, wanted, prompts=[a.prompt for a, _ in found]))
+    scores = list(score_pairs(media_pairs(found), wanted, prompts=[a.prompt for a, _ in found]))
     table = _table(found, steps, scores, None if floor is None else envelope(floor.steps()))
     _warn_of_identical(reference, candidate, table["identical"])
     return Comparison(
@@ -156,6 +161,7 @@ def compare(
         missing={name: why for one in scores for name, why in one.missing.items()},
         notes=tuple(dict.fromkeys(note for one in scores for note in one.notes)),
         pairs=tuple(found[i] for i in table.index),
+        _frames=tuple(frame_table(scores[i], same) for i, same in table["identical"].items()),
         _table=table.reset_index(drop=True),
         _steps=pd.concat(
             [_named(label(candidate), pair[0], of) for pair, of in zip(found, steps, strict=True)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -97,7 +98,7 @@ def _farthest(one: Comparison) -> float:
 
 def _row(name: str, one: Comparison) -> dict[str, Any]:
     metrics = one.summary()
-    latents, psnr = metrics.loc["relative_l2"], metrics.loc["psnr_db"]
+    latents, psnr = metrics.loc["relative_l2"], metrics.reindex(["psnr_db"]).loc["psnr_db"]
     n, identical = int(latents["n"]), int(latents["identical"])
     return {
         "condition": name,
@@ -117,4 +118,5 @@ def _says(identical: int, n: int, farthest: float, psnr_db: float) -> str:
     moved = f"latents move by up to {farthest:.2g} of their norm"
     if identical == n:
         return f"{moved}, pixels are the same in all {n} pairs"
-    return f"{moved}, PSNR down to {psnr_db:.1f} dB; {identical} of {n} pairs have the same pixels"
+    down = "" if math.isnan(psnr_db) else f", PSNR down to {psnr_db:.1f} dB"
+    return f"{moved}{down}; {identical} of {n} pairs have the same pixels"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from workbench.errors import ComparisonRefused
-from workbench.eval.metrics import METRICS
+from workbench.eval.temporal_metrics import KNOWN
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,7 +30,7 @@ class Gate:
     def __str__(self) -> str:
         counts = self.failing["metric"].value_counts()
         parts = [
-            f"{METRICS[name].title} {'below' if METRICS[name].better == 'higher' else 'above'} "
+            f"{KNOWN[name].title} {'below' if KNOWN[name].better == 'higher' else 'above'} "
             f"{limit:g} in {counts.get(name, 0)} of {self.n} pairs"
             for name, limit in self.limits.items()
         ]
@@ -49,7 +49,7 @@ def gate(
     if not limits:
         raise ComparisonRefused("the gate has no limit; give one, such as psnr_db=30")
     for name in limits:
-        if name not in table or name not in METRICS:
+        if name not in table or name not in KNOWN:
             raise ComparisonRefused(_unknown(name, table, missing))
     failing = pd.concat([_failing(table, name, limit) for name, limit in limits.items()])
     allowed = math.floor(quantile * len(table) + 1e-9)  # 0.1 of 30 is 3, whatever floats say
@@ -65,7 +65,7 @@ def gate(
 
 def _failing(table: pd.DataFrame, name: str, limit: float) -> pd.DataFrame:
     values = table[name].astype(float)
-    higher = METRICS[name].better == "higher"
+    higher = KNOWN[name].better == "higher"
     bad = ~(values >= limit) if higher else ~(values <= limit)  # true for NaN
     rows = table.loc[bad, ["prompt", "seed"]].assign(metric=name, value=values[bad], limit=limit)
     return rows.sort_values("value", ascending=higher, na_position="first", kind="stable")
@@ -74,5 +74,5 @@ def _failing(table: pd.DataFrame, name: str, limit: float) -> pd.DataFrame:
 def _unknown(name: str, table: pd.DataFrame, missing: Mapping[str, str]) -> str:
     if name in missing:
         return f"{name} was not computed: {missing[name]}"
-    known = ", ".join(one for one in METRICS if one in table)
+    known = ", ".join(one for one in KNOWN if one in table)
     return f"there is no metric {name!r} in this comparison; it has {known}"

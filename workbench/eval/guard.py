@@ -53,6 +53,7 @@ def refuse_unlike(
                 "look at .audit.kept, then generate it again at a precision that this machine runs"
             )
     a, b = _must_match(reference), _must_match(candidate)
+    a["images"], b["images"] = _first_frames(reference, candidate)
     if reference.spec.launch.stored is not None or candidate.spec.launch.stored is not None:
         _warn_of_another_folder(reference, candidate)
         a["model"] = b["model"] = None  # equal noise and timesteps are asked for in any case
@@ -60,8 +61,18 @@ def refuse_unlike(
         raise ComparisonRefused(
             f"reference {reference.key} and candidate {candidate.key} differ in more than "
             f"precision: {differing}. Generate one of them again with the other's values, or "
-            "name conditions that may differ in across="
+            f"name conditions that may differ in across={_of_frames(a, b)}"
         )
+
+
+def _of_frames(a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
+    """What can still be done with clips of unequal length, whose noise differs too."""
+    if a["num_frames"] == b["num_frames"]:
+        return ""
+    return (
+        "; clips of unequal length were drawn from other noise, and their frames alone can be "
+        "scored: score(a.frames, b.frames, align='shorter')"
+    )
 
 
 def refuse_unknown(across: Collection[str], known: Collection[str]) -> None:
@@ -161,6 +172,16 @@ def _warn_of_another_folder(reference: GenerationSet, candidate: GenerationSet) 
 
 def _must_match(one: GenerationSet) -> dict[str, Any]:
     return {**dict(one.spec.sampling), "model": one.spec.launch.model, **conditions(one)}
+
+
+def _first_frames(*sets: GenerationSet) -> list[dict[str, str]]:
+    """Of each set the digest of the image that each common prompt was given, if any."""
+    given = [
+        dict(zip(spec.prompts.prompts, spec.images, strict=True)) if spec.images else {}
+        for spec in (one.spec for one in sets)
+    ]
+    common = set.intersection(*(set(one.spec.prompts.prompts) for one in sets))
+    return [{p: image for p, image in of_one.items() if p in common} for of_one in given]
 
 
 def _asked(one: GenerationSet) -> str:

@@ -120,7 +120,7 @@ def scrubber(
 def grid(
     sets: Mapping[str, GenerationSet], *, prompt: int | str = 0, seed: int | None = None
 ) -> Html:
-    """One prompt at all precisions side by side, one row a seed.
+    """One prompt at all precisions side by side, one row a seed; of videos their first frames.
 
     Args:
         sets: label -> set; the first is the reference of the PSNR under the others.
@@ -195,7 +195,8 @@ def _grid_row(reference: Generation, sets: Mapping[str, GenerationSet]) -> str:
         )
         if item is not None:
             picture = data_uri(fitted(item.image, GRID_SIDE), lossy=True)
-            caption = f"<b>{escape(name)}</b>{_against(reference, item)}"
+            which = "frame 0: " if len(item.frames) > 1 else ""
+            caption = f"<b>{escape(name)}</b>{which}{_against(reference, item)}"
             shown.append(
                 f"<figure>{image_tag(picture, f'{name}: {item.prompt}')}"
                 f"<figcaption>{caption}</figcaption></figure>"
@@ -215,7 +216,8 @@ def _against(reference: Generation, item: Generation) -> str:
         return "reference"
     if item.sha256 == reference.sha256:
         return "identical"
-    return f"{psnr_db(np.asarray(reference.image), np.asarray(item.image)):.1f} dB"
+    apart = psnr_db(np.asarray(reference.image), np.asarray(item.image))
+    return f"{apart:.1f} dB" if np.isfinite(apart) else "identical"  # as a given first frame is
 
 
 def fitted(picture: Image.Image, side: int) -> Image.Image:

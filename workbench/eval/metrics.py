@@ -1,4 +1,4 @@
-"""Pictures scored by the table of metrics; each metric loads its library on use."""
+"""Pictures and clips scored by the table of metrics; each metric loads its library on use."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.errors import ComparisonRefused
 from workbench.eval.metric_table import METRICS, Metric
+from workbench.eval.temporal_metrics import KNOWN
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from workbench.eval.clips import Align
     from workbench.eval.pictures import Fit, Prepared
 
 __all__ = ["DEFAULT", "METRICS", "Metric", "Scores", "metric_table", "score", "score_pairs"]
@@ -37,6 +39,8 @@ class Scores:
     """What was done to make the pictures alike."""
     clamped: int = 0
     """Values of both pictures that lay outside the range."""
+    frames: pd.DataFrame | None = field(default=None, repr=False, compare=False)
+    """Of two clips the metrics of each frame, as :meth:`Comparison.frames` gives; else None."""
 
 
 def score(
@@ -46,28 +50,41 @@ def score(
     metrics: Sequence[str] = DEFAULT,
     value_range: tuple[float, float] | None = None,
     fit: Fit | None = None,
+    align: Align | None = None,
     prompt: str | None = None,
 ) -> Scores:
-    """Measure how far one picture is from another.
+    """Measure how far one picture is from another, or one clip.
 
     Args:
-        reference: picture, as :func:`~workbench.eval.pictures.prepare` takes it.
-        candidate: picture.
+        reference: picture, as :func:`~workbench.eval.pictures.prepare` takes it, or frames, as
+            :func:`~workbench.eval.clips.prepare_clips` does.
+        candidate: the same.
         metrics: keys of :func:`metric_table` that are not of latents. One that cannot be computed
             for want of weights or of a prompt is reported in ``missing``. Pictures too small for a
-            metric are too, as long as ``metrics`` is left out.
+            metric are too, as long as ``metrics`` is left out. Of clips see
+            :func:`~workbench.eval.scored_clips.score_clips`.
         value_range: black and white of what is not uint8.
         fit: what to do about unequal sizes, ``"crop"`` or ``"resize"``.
+        align: what to do about unequal numbers of frames: ``"shorter"`` drops the last ones of the
+            longer clip.
         prompt: what the candidate should show, for ``clip_score``.
 
     Raises:
         ComparisonRefused: an unknown metric; pictures that cannot be compared, or are too small for
             a metric that was asked for by name.
     """
+    from workbench.eval.clips import is_clip
     from workbench.eval.pictures import prepare
 
-    wanted = _wanted(metrics)
-    prepared = prepare(reference, candidate, value_range=value_range, fit=fit)
+    options = {"value_range": value_range, "fit": fit}
+    if is_clip(reference) or is_clip(candidate):
+        from workbench.eval.scored_clips import score_clips
+
+        return score_clips(
+            reference, candidate, metrics=metrics, align=align, prompt=prompt, **options
+        )
+    wanted = _of_pictures(metrics, align)
+    prepared = prepare(reference, candidate, **options)
     values: dict[str, float] = {}
     missing: dict[str, str] = {}
     for metric in wanted:
@@ -92,12 +109,12 @@ def score_pairs(
     fit: Fit | None = None,
     prompts: Iterable[str] | None = None,
 ) -> Iterator[Scores]:
-    """Measure many pairs, one on each core at a time, in their order.
+    """Measure many pairs of pictures or clips, one on each core at a time, in their order.
 
     Two pairs a core are held at most, so ``pairs`` may draw or read them as they are taken.
 
     Args:
-        pairs: (reference, candidate) pictures.
+        pairs: (reference, candidate), each as of :func:`score`.
         metrics: as of :func:`score`.
         value_range: as of :func:`score`, the same for all.
         fit: as of :func:`score`, the same for all.
@@ -107,7 +124,7 @@ def score_pairs(
         ComparisonRefused: as :func:`score` does, at the pair that it concerns; fewer or more
             prompts than pairs.
     """
-    _wanted(metrics)  # before the first pair, rather than at it
+    wanted_metrics(metrics)  # before the first pair, rather than at it
     options = {"metrics": metrics, "value_range": value_range, "fit": fit}
     return _scored(_with_prompts(pairs, prompts), options)
 
@@ -117,13 +134,13 @@ def metric_table() -> pd.DataFrame:
 
     Returns:
         One row each: key, title, unit, better (higher or lower), range, identical (value for
-        identical inputs), on (pictures, latents or text), source, available (empty, or the reason
-        why not).
+        identical inputs), on (pictures, latents, text or clips), source, available (empty, or the
+        reason why not).
     """
     import pandas as pd
 
     columns = ("key", "title", "unit", "better", "range", "identical", "on", "source", "available")
-    return pd.DataFrame([{name: getattr(m, name) for name in columns} for m in METRICS.values()])
+    return pd.DataFrame([{name: getattr(m, name) for name in columns} for m in KNOWN.values()])
 
 
 def _scored(triples: Iterator[tuple[Any, Any, Any]], options: dict[str, Any]) -> Iterator[Scores]:
@@ -155,22 +172,40 @@ def _with_prompts(
         raise ComparisonRefused(f"one prompt a pair, please: {error}") from error
 
 
-def _wanted(metrics: Sequence[str]) -> list[Metric]:
+def wanted_metrics(metrics: Sequence[str]) -> list[Metric]:
+    """The metrics of these keys, or of this one.
+
+    Raises:
+        ComparisonRefused: an unknown key, or one of latents.
+    """
     if isinstance(metrics, str):
         metrics = (metrics,)
     for key in metrics:
-        if key not in METRICS:
-            near = get_close_matches(str(key).lower(), METRICS, n=1, cutoff=0.0)[0]
+        if key not in KNOWN:
+            near = get_close_matches(str(key).lower(), KNOWN, n=1, cutoff=0.0)[0]
             raise ComparisonRefused(
-                f"there is no metric {key!r}; did you mean {near!r}? Known: {', '.join(METRICS)}"
+                f"there is no metric {key!r}; did you mean {near!r}? Known: {', '.join(KNOWN)}"
             )
-        if METRICS[key].on == "latents":
+        if KNOWN[key].on == "latents":
             pictures = ", ".join(m.key for m in METRICS.values() if m.on != "latents")
             raise ComparisonRefused(
                 f"{key} measures latents, not pictures; compare() always gives it. Of pictures: "
                 f"{pictures}"
             )
-    return [METRICS[key] for key in metrics]
+    return [KNOWN[key] for key in metrics]
+
+
+def _of_pictures(metrics: Sequence[str], align: Align | None) -> list[Metric]:
+    """The metrics, where all can be had of one picture."""
+    if align is not None:
+        raise ComparisonRefused(f"align={align!r} is for clips; leave it out for single pictures")
+    wanted = wanted_metrics(metrics)
+    if over_time := [metric.key for metric in wanted if metric.on == "clips"]:
+        raise ComparisonRefused(
+            f"{', '.join(over_time)} need at least 2 frames, and this is one picture; leave them "
+            "out, or pass lists of frames"
+        )
+    return wanted
 
 
 def _impossible(metric: Metric, prompt: str | None) -> str:

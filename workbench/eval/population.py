@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.errors import ComparisonRefused
-from workbench.eval.metrics import METRICS
+from workbench.eval.temporal_metrics import KNOWN
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95
@@ -64,16 +64,17 @@ def summarised(table: pd.DataFrame, floor: pd.DataFrame | None) -> pd.DataFrame:
     """
     counts = {"n": len(table), "identical": int(table["identical"].sum())}
     rows = {}
-    for name in (name for name in METRICS if name in table):
+    for name in (name for name in KNOWN if name in table):
         low, high = interval(table[name], table["prompt"])
         rows[name] = counts | spread(table[name]) | {"low": low, "high": high}
-        rows[name]["floor"] = float("nan") if floor is None else worst(floor[name], name)
+        measured = floor is not None and name in floor
+        rows[name]["floor"] = worst(floor[name], name) if measured else float("nan")
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("metric")
 
 
 def worst(values: pd.Series, metric: str) -> float:
     """The value that is farthest from identical."""
-    return float(values.min() if METRICS[metric].better == "higher" else values.max())
+    return float(values.min() if KNOWN[metric].better == "higher" else values.max())
 
 
 def paired_effect(first: pd.DataFrame, second: pd.DataFrame, metric: str) -> dict[str, float]:

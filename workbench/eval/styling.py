@@ -59,8 +59,8 @@ def _readable(table: pd.DataFrame) -> pd.DataFrame:
         {
             "precision": table["precision"],
             "PSNR, dB ↑": [_psnr(row) for row in table.itertuples()],
-            "SSIM ↑": table["ssim"].map("{:.4f}".format, na_action="ignore").fillna(""),
-            "FLIP ↓": table["flip"].map("{:.4f}".format, na_action="ignore").fillna(""),
+            "SSIM ↑": [_four_digits(value) for value in table["ssim"]],
+            "FLIP ↓": [_four_digits(value) for value in table["flip"]],
             "pairs": table["n"].map(str, na_action="ignore").fillna(""),
             "against floor": table["against_floor"],
             "latency, s ↓": [
@@ -80,11 +80,17 @@ def _readable(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def _four_digits(value: float) -> str:
+    return "" if pd.isna(value) else f"{value:.4f}"
+
+
 def _psnr(row: Any) -> str:
     if pd.isna(row.n):
         return ""  # the reference itself
     if row.identical == row.n:
         return "identical"
+    if pd.isna(row.psnr_db):
+        return "–"  # not asked for
     within = (
         "" if pd.isna(row.psnr_db_low) else f" ({row.psnr_db_low:.1f} – {row.psnr_db_high:.1f})"
     )

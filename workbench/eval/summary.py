@@ -145,14 +145,15 @@ def _cost(one: GenerationSet, baseline_s: float) -> dict[str, Any]:
 
 def _fidelity(one: Comparison) -> dict[str, Any]:
     metrics = one.summary()
-    psnr = metrics.loc["psnr_db"]
+    psnr = metrics.reindex(["psnr_db"]).loc["psnr_db"]  # of no number where it was not asked for
+    counts = metrics.loc["relative_l2"]
     spread = {f"psnr_db_{name}": psnr[name] for name in ("low", "high", "min", "max")}
     return {
         "psnr_db": median_psnr(one),
         **spread,
         **{name: metrics.loc[name, "median"] for name in ("ssim", "flip") if name in metrics.index},
-        "n": psnr["n"],
-        "identical": psnr["identical"],
+        "n": counts["n"],
+        "identical": counts["identical"],
         "against_floor": one.against_floor,
     }
 

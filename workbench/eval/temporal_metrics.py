@@ -1,6 +1,6 @@
 """Every metric over time and what is known about it; loads no library.
 
-They are apart from ``METRICS``, which are of one picture or one set of latents.
+They are apart from ``METRICS``, which are of one picture or one set of latents; ``KNOWN`` has both.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 
-from workbench.eval.metric_table import INFINITY, Metric
+from workbench.eval.metric_table import INFINITY, METRICS, Metric
 
 OURS = "this workbench, docs/metrics.md"
 _of_clips = partial(Metric, on="clips", better="lower", identical=0.0)
@@ -79,6 +79,8 @@ _ALL = (
 )
 TEMPORAL: Mapping[str, Metric] = MappingProxyType({metric.key: metric for metric in _ALL})
 """By key, all of two clips."""
+KNOWN: Mapping[str, Metric] = MappingProxyType({**METRICS, **TEMPORAL})
+"""Every metric that a table may have, by key."""
 
 
 @dataclass(frozen=True, kw_only=True)

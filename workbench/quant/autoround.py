@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,15 @@ from workbench.quant.autoround_config import KEPT, entry, write_config
 from workbench.quant.autoround_cures import cures
 from workbench.quant.autoround_mixed import decide
 from workbench.quant.autoround_weights import merge
-from workbench.quant.calls import call_arguments
+from workbench.quant.calls import call_arguments, first_frames
 from workbench.quant.dataset import warn_truncated
 from workbench.quant.estimate import announce
 from workbench.quant.isolation import forwarded, isolated
 from workbench.quant.plan import Plan
-from workbench.recipes import MIXES, QuantRecipe
+from workbench.recipes import MIXES, Calibration, QuantRecipe
 from workbench.schemes import MIXED
 from workbench.torchvision_ops import define_missing
+from workbench.wan_prompts import clean_alike
 
 LOG = logging.getLogger(__name__)
 _KEPT = {**KEPT, "act_bits": 16, "act_data_type": "float"}
@@ -33,16 +34,17 @@ class Prompts:
     Its own reader takes a file name, drops the blanks in it, and splits prompts at tabs.
     """
 
-    def __init__(self, prompts: tuple[str, ...]) -> None:
-        """Hold the prompts; nothing is taken yet."""
-        self.prompts = prompts
+    def __init__(self, prompts: tuple[str, ...], images: Sequence[Any] = ()) -> None:
+        """Hold the prompts, and the first frame of each if there are; nothing is taken yet."""
+        self.prompts, self.images = prompts, images
         self.taken = 0
 
-    def __iter__(self) -> Iterator[tuple[list[int], list[str]]]:
-        """Yield (ids, prompts) of one prompt each."""
+    def __iter__(self) -> Iterator[tuple[list[Any], ...]]:
+        """Yield (ids, prompts) or (ids, prompts, images) of one prompt each."""
         for index, prompt in enumerate(self.prompts):
             self.taken += 1
-            yield [index], [prompt]
+            image = ([self.images[index]],) if self.images else ()
+            yield [index], [prompt], *image
 
 
 def run(source: Path, output: Path, *, recipe: QuantRecipe, plan: Plan, trust: bool) -> Plan:
@@ -114,7 +116,8 @@ def _quantize(
     import auto_round  # noqa: F401  installs its log handler, which is then replaced
 
     calibration = recipe.calibration if recipe.needs_data else None
-    prompts = Prompts(calibration.prompts if calibration else ())
+    prompts = _prompts(source, calibration, plan.family.guidance)
+    clean_alike()
     with _surroundings():
         try:
             _run(source, output, _arguments(source, recipe, plan, like, prompts), trust)
@@ -136,6 +139,13 @@ def _quantize(
             f"AutoRound ran {prompts.taken} of {expected} calibration prompts; "
             f"the logger {LOG.name!r} has its log"
         )
+
+
+def _prompts(source: Path, calibration: Calibration | None, guidance: str) -> Prompts:
+    if calibration is None:
+        return Prompts(())
+    images = first_frames(calibration, call_arguments(source, calibration, guidance))
+    return Prompts(calibration.prompts, images if calibration.images else ())
 
 
 @contextmanager

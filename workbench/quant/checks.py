@@ -6,13 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from workbench.errors import SpecError
 from workbench.quant.ranks import inputs_unit, outputs_unit, run_quantized
-from workbench.recipes import KEEP, QuantRecipe
+from workbench.recipes import KEEP, Calibration, QuantRecipe
 from workbench.schemes import INTEGER
 from workbench.zoo.inventory import StoredLinear
 from workbench.zoo.names import fused_group, matches, nearest, siblings
 from workbench.zoo.presets import Preset, inside_blocks, kept_reason
 
 Stored = Mapping[str, StoredLinear]
+FROM_IMAGES = "wan-i2v"
+"""The family that draws nothing without a first frame."""
 
 
 def recipe_fits(recipe: QuantRecipe, preset: Preset, components: tuple[str, ...]) -> None:
@@ -20,7 +22,8 @@ def recipe_fits(recipe: QuantRecipe, preset: Preset, components: tuple[str, ...]
 
     Raises:
         SpecError: an asymmetric scheme, a family that is not quantized offline, a layer that the
-            engine would build packed and the file not, too few steps.
+            engine would build packed and the file not, a calibration that needs images, too few
+            steps.
     """
     if not preset.offline:
         raise SpecError(
@@ -39,11 +42,30 @@ def recipe_fits(recipe: QuantRecipe, preset: Preset, components: tuple[str, ...]
             "it too, although AutoRound packs the blocks alone "
             "(vllm_omni/quantization/inc_config.py); use method='modelopt', scheme='MXFP8'"
         )
+    if recipe.calibration is not None:
+        _images_fit(recipe.calibration, preset.family)
     steps = recipe.calibration.num_inference_steps if recipe.calibration else len(components)
     if steps < len(components):
         raise SpecError(
             f"num_inference_steps={steps}: each of {', '.join(components)} runs its own part of "
             f"the schedule, so calibration needs {len(components)} steps or more"
+        )
+
+
+def _images_fit(calibration: Calibration, family: str) -> None:
+    if family != FROM_IMAGES:
+        if calibration.image_sha256:
+            raise SpecError(
+                f"Calibration(images=...): {family} is calibrated with prompts alone; leave images "
+                "out"
+            )
+    elif not calibration.images:
+        known = " (of the images in this recipe only digests are kept)"
+        raise SpecError(
+            f"calibration of a {family} model begins each run with a first frame; give "
+            f"Calibration(images=...){known if calibration.image_sha256 else ''}, or use a recipe "
+            "that needs no calibration: method='auto-round' with iters=0, or method='modelopt' "
+            "with a dynamic scheme such as MXFP8"
         )
 
 

@@ -13,9 +13,10 @@ from tqdm import tqdm
 
 from workbench import bf16
 from workbench.errors import QuantizationFailed
-from workbench.quant.calls import call_arguments
+from workbench.quant.calls import call_arguments, first_frames
 from workbench.recipes import Calibration
 from workbench.torchvision_ops import define_missing
+from workbench.wan_prompts import clean_alike
 from workbench.zoo.families import family_of
 from workbench.zoo.weights import weight_bytes
 
@@ -59,6 +60,7 @@ def load_pipeline(source: Path, *, trust: bool = False) -> Any:
     """
     define_missing()
     bf16.register()
+    clean_alike()
     from diffusers import DiffusionPipeline
 
     try:
@@ -97,6 +99,7 @@ def run_prompts(pipeline: Any, source: Path, calibration: Calibration, clock: Cl
         QuantizationFailed: one call failed; names the prompt.
     """
     arguments = call_arguments(source, calibration, family_of(source).guidance)
+    images = first_frames(calibration, arguments)
     clock.watch(pipeline.scheduler)
     prompts = enumerate(tqdm(calibration.prompts, desc="calibration", unit="prompt"))
     for index, prompt in prompts:
@@ -108,6 +111,7 @@ def run_prompts(pipeline: Any, source: Path, calibration: Calibration, clock: Cl
                     prompt=prompt,
                     num_inference_steps=calibration.num_inference_steps,
                     generator=generator,
+                    **({"image": images[index]} if images[index] is not None else {}),
                     **arguments,
                 )
         except Exception as error:

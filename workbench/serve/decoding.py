@@ -106,4 +106,4 @@ def _unnormalised(vae: Any, latents: torch.Tensor) -> torch.Tensor:
     ).view(shape)
 
 
-_UNPACK = {"qwen-image": _qwen_image, "flux": _flux, "wan": _wan}
+_UNPACK = {"qwen-image": _qwen_image, "flux": _flux, "wan": _wan, "wan-i2v": _wan}

@@ -12,11 +12,10 @@ import numpy as np
 from workbench import store
 from workbench.audits import Audit
 from workbench.errors import LaunchFailed
-from workbench.records import Generation, GenerationSet, Trajectory
-from workbench.serve.media import pixel_digest, png
+from workbench.pixels import pixel_digest, png
+from workbench.records import VIDEO, Generation, GenerationSet, Trajectory
 from workbench.serve.progress import interruptible_progress
-from workbench.serve.requests import needed_bytes, pairs
-from workbench.specs import GenerateSpec
+from workbench.serve.requests import Asked, needed_bytes, pairs
 from workbench.zoo.weights import weight_bytes
 
 if TYPE_CHECKING:
@@ -35,6 +34,10 @@ class Drawn:
     elapsed_s: float
     stage_durations_s: dict[str, float]
     peak_memory_bytes: int
+    encoded: bytes | None = None
+    """The video file that a server sent, which the frames were decoded from."""
+    codec: str | None = None
+    """Of that file."""
 
 
 class Launched(Protocol):
@@ -46,8 +49,8 @@ class Launched(Protocol):
 
 
 def populate(
-    spec: GenerateSpec,
-    draw: Callable[[str, int], Drawn],
+    asked: Asked,
+    draw: Callable[[str, int, Image.Image | None], Drawn],
     launched: Launched,
     *,
     force: bool,
@@ -56,8 +59,8 @@ def populate(
     """The set of a request: from the store when it is whole, else drawn where it has gaps.
 
     Args:
-        spec: What is asked for.
-        draw: Makes the picture of a prompt and a seed.
+        asked: What is asked for, with the images that it begins with.
+        draw: Makes the picture of a prompt, a seed and a first frame.
         launched: What draws; its audit is asked for after the last picture, when it is complete.
         force: Draw all of them again.
         **facts: More for the manifest.
@@ -65,17 +68,22 @@ def populate(
     Raises:
         StoreError: the run folder cannot be written, or is full; finished pictures stay.
     """
+    spec, images = asked
     if store.has(KIND, spec) and not force:
         return GenerationSet.load(store.open_complete(KIND, spec))
     folder = store.prepare(KIND, spec, needed_bytes=needed_bytes(spec), force=force)
+    for index, prompt in enumerate(spec.prompts.prompts if images else ()):
+        images[prompt].save(folder, index)
     names = []
     with interruptible_progress():
         for index, prompt, seed in pairs(spec):
             names.append(f"{index:04d}-{seed}")
             if not (folder / names[-1] / "generation.json").is_file():
-                _save(folder / names[-1], prompt, seed, draw(prompt, seed))
+                image = images[prompt].picture if images else None
+                _save(folder / names[-1], prompt, seed, draw(prompt, seed, image))
     content = {
         "items": names,
+        **({"inputs": [images[p].record for p in spec.prompts.prompts]} if images else {}),
         "audit": launched.audit.to_json(),
         "load_s": launched.load_s,
         "checkpoint_bytes": weight_bytes(launched.folder),
@@ -98,6 +106,7 @@ def trajectory_of(recorded: dict[str, Any], family: str) -> Trajectory:
     return Trajectory(
         latents=np.asarray(recorded["latents"], dtype=np.float32),
         timesteps=np.asarray(recorded["timesteps"], dtype=np.float64),
+        experts=recorded["experts"],
     )
 
 
@@ -117,6 +126,8 @@ def _save(folder: Path, prompt: str, seed: int, drawn: Drawn) -> None:
         store.write_bytes(folder / name, png(frame))
     if drawn.trajectory is not None:
         drawn.trajectory.save(folder / "trajectory.safetensors")
+    if drawn.encoded is not None:
+        store.write_bytes(folder / VIDEO, drawn.encoded)
     Generation(
         folder=folder,
         prompt=prompt,
@@ -125,4 +136,5 @@ def _save(folder: Path, prompt: str, seed: int, drawn: Drawn) -> None:
         elapsed_s=drawn.elapsed_s,
         stage_durations_s=drawn.stage_durations_s,
         peak_memory_bytes=drawn.peak_memory_bytes,
+        codec=drawn.codec,
     ).save()

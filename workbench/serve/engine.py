@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from workbench import store
@@ -20,13 +20,14 @@ from workbench.serve.following import (
     record_layers,
 )
 from workbench.serve.media import frames_of
-from workbench.serve.requests import generate_spec, workload_sampling
+from workbench.serve.requests import Asked, asked_for, workload_sampling
 from workbench.serve.session import Session
 from workbench.specs import PromptSet, Sampling, Workload
 from workbench.speed import LoadResult
 
 if TYPE_CHECKING:
     import pandas as pd
+    from PIL import Image
 
 
 class Engine(Session):
@@ -41,6 +42,7 @@ class Engine(Session):
         *,
         seeds: Iterable[int] = (0,),
         sampling: Sampling | None = None,
+        images: Any = None,
         repeat: int = 0,
         force: bool = False,
     ) -> GenerationSet:
@@ -49,7 +51,11 @@ class Engine(Session):
         Args:
             prompts: A PromptSet, a list of prompts, or one prompt.
             seeds: Distinct integers, 0 to 2**63 - 1; the initial noise is drawn on the CPU.
-            sampling: Steps, size, guidance; unset fields take the model's defaults.
+            sampling: Steps, size, guidance, frames; unset fields take the model's defaults. A
+                number of frames that is not 4k+1 becomes the one that is drawn, with a warning.
+            images: The first frame of a video, where the model takes one: one for all prompts or
+                one for each; a path, a Pillow image, uint8 [height, width, 3], or a Generation,
+                whose first frame counts. One of the same aspect ratio is scaled, with a warning.
             repeat: Counts independent runs of the same request.
             force: Draw all of them again.
 
@@ -58,15 +64,21 @@ class Engine(Session):
             StoreError: the run folder cannot be written, or is full; finished pictures stay.
             LaunchFailed: the engine died; the same call goes on where it stopped.
         """
-        spec = generate_spec(
-            self.spec, self.folder, prompts, seeds=seeds, sampling=sampling, repeat=repeat
+        asked = asked_for(
+            self.spec,
+            self.folder,
+            prompts,
+            seeds=seeds,
+            sampling=sampling,
+            repeat=repeat,
+            images=images,
         )
-        return populate(
-            spec,
-            lambda prompt, seed: self._draw(prompt, seed, spec.sampling),
-            self,
-            force=force,
-        )
+        return self.populate(asked, force=force)
+
+    def populate(self, asked: Asked, *, force: bool = False) -> GenerationSet:
+        """Every prompt at every seed of a request that is checked already."""
+        draw = partial(self._draw, asked.spec.sampling)
+        return populate(asked, draw, self, force=force)
 
     def load(self, workload: Workload) -> LoadResult:
         """Keep a number of requests in flight until all are answered; nothing is stored.
@@ -162,7 +174,12 @@ class Engine(Session):
         return error_table(recording, answer, self.audit)
 
     def kernel_times(
-        self, prompt: str, *, seed: int = 0, sampling: Sampling | None = None
+        self,
+        prompt: str,
+        *,
+        seed: int = 0,
+        sampling: Sampling | None = None,
+        image: Any = None,
     ) -> pd.DataFrame:
         """Where the time of one request goes; draw something at this sampling first, to warm up.
 
@@ -170,6 +187,7 @@ class Engine(Session):
             prompt: What is drawn.
             seed: Of the initial noise.
             sampling: Few steps are enough, since one is like the next.
+            image: The first frame, as :meth:`generate` takes it.
 
         Returns:
             One row a kernel (on CPU an operator), the longest first: kernel, kind (``GEMM``,
@@ -178,12 +196,13 @@ class Engine(Session):
         """
         import pandas as pd
 
-        request = generate_spec(
-            self.spec, self.folder, prompt, seeds=(seed,), sampling=sampling, repeat=0
+        request, images = asked_for(
+            self.spec, self.folder, prompt, seeds=(seed,), sampling=sampling, images=image
         )
+        first = images[prompt].picture if images else None
         with self._running("while its kernels were watched") as engine:
             omni.call(engine, "workbench_watch_kernels")
-            omni.request(engine, prompt, seed, request.sampling)
+            omni.request(engine, prompt, seed, request.sampling, first)
             seen = omni.call(engine, "workbench_kernel_times")
             self.drawn.add(request.sampling)
             if not seen["rows"]:
@@ -205,15 +224,15 @@ class Engine(Session):
         self,
         prompt: str,
         seed: int,
-        sampling: Sampling,
-        along: Path,
+        *request: Any,
         watch: tuple[int, list[int]] | None = None,
     ) -> dict[str, Any]:
-        _, trace, _ = self._request(prompt, seed, sampling, along=str(along), watch=watch)
+        sampling, along, image = request
+        _, trace, _ = self._request(prompt, seed, sampling, image, along=str(along), watch=watch)
         return trace["trajectory"]
 
-    def _draw(self, prompt: str, seed: int, sampling: Sampling) -> Drawn:
-        output, trace, elapsed_s = self._request(prompt, seed, sampling)
+    def _draw(self, sampling: Sampling, prompt: str, seed: int, image: Image.Image | None) -> Drawn:
+        output, trace, elapsed_s = self._request(prompt, seed, sampling, image)
         return Drawn(
             frames=frames_of(output.images[0]),
             trajectory=trajectory_of(trace["trajectory"], self.family.name),

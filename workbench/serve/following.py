@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Request = Callable[..., dict[str, Any]]
-"""(prompt, seed, sampling, along) -> what the worker recorded."""
+"""(prompt, seed, sampling, along, image) -> what the worker recorded."""
 SHOWN_STEPS = 6
 
 
@@ -84,7 +84,7 @@ def follow(spec: FollowSpec, reference: GenerationSet, request: Request, audit: 
     for item in chosen:
         file = folder / item.folder.name / "velocities.safetensors"
         if not file.is_file():
-            recorded = request(item.prompt, item.seed, spec.sampling, _trajectory(item))
+            recorded = request(*_again(item, spec))
             store.make_folder(file.parent)
             _save(file, recorded, item)
     store.commit(folder, spec, {"items": names, "audit": audit.to_json()})
@@ -103,7 +103,7 @@ def record_layers(
         save: Writes what was watched to a file; returns the names of the linears.
     """
     folder = store.prepare(LAYERS, spec)
-    recorded = request(item.prompt, item.seed, spec.sampling, _trajectory(item))
+    recorded = request(*_again(item, spec))
     partial = folder / ".layers.partial"
     linears = save(str(partial))
     partial.replace(folder / "layers.safetensors")
@@ -138,8 +138,10 @@ def error_table(recording: LayerRecording, answer: dict[str, Any], audit: Audit)
     return table
 
 
-def _trajectory(item: Generation) -> Path:
-    return item.folder / "trajectory.safetensors"
+def _again(item: Generation, spec: FollowSpec) -> tuple[Any, ...]:
+    """The request that drew a generation, led along its trajectory."""
+    file = item.folder / "trajectory.safetensors"
+    return item.prompt, item.seed, spec.sampling, file, item.input_image
 
 
 def _save(file: Path, recorded: dict[str, Any], item: Generation) -> None:

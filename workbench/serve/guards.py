@@ -16,7 +16,6 @@ from workbench.serve.layouts import describe, fitting
 from workbench.serve.plan_guards import check_plan
 from workbench.serve.plan_rules import (
     device_problem,
-    frames_problem,
     guidance_problem,
     heads_problem,
     ring_problem,
@@ -41,6 +40,8 @@ def check_launch(spec: LaunchSpec, family: Family, folder: Path) -> None:
     """
     if family.not_served:
         raise NotSupportedHere(f"{folder} is a {family.name} model: {family.not_served}")
+    if problem := _index_problem(family, folder):
+        raise SpecError(problem)
     _check_layout(spec, family, folder)
     _check_steps(spec, family)
     devices = gpus()
@@ -58,14 +59,9 @@ def check_sampling(spec: LaunchSpec, family: Family, sampling: Sampling) -> None
     """Refuse a sampling that the launched layout cannot serve.
 
     Raises:
-        SpecError: CFG-parallel without two branches, a video field on an image model, or a number
-            of frames that is not 4k+1.
+        SpecError: CFG-parallel without two branches.
     """
-    problems = (
-        guidance_problem(support_of(family.name), spec.parallelism, sampling),
-        frames_problem(family.name, sampling),
-    )
-    for problem in filter(None, problems):
+    if problem := guidance_problem(support_of(family.name), spec.parallelism, sampling):
         raise SpecError(problem)
 
 
@@ -84,6 +80,24 @@ def check_steps(folder: Path, sampling: Sampling) -> None:
             f"num_inference_steps=1: the schedule of {folder.name} is stretched to end at "
             f"shift_terminal={end}, which takes 2 steps or more"
         )
+
+
+def _index_problem(family: Family, folder: Path) -> str | None:
+    """Entries of an image-to-video index that vLLM-Omni 0.30.0 takes for something else."""
+    if family.name != "wan-i2v":
+        return None
+    index = json.loads((folder / "model_index.json").read_text())
+    if index.get("expand_timesteps"):  # pipeline_wan2_2_i2v.py:343 looks elsewhere
+        return (
+            f"{folder}/model_index.json: a {index['_class_name']} with expand_timesteps is read as "
+            "one without; call it WanPipeline there, which draws from first frames too"
+        )
+    if "transformer_2" in index and not (index["transformer_2"] or [None])[0]:
+        return (
+            f"{folder}/model_index.json names a transformer_2 that is null, and vLLM-Omni would "
+            "build one of 14 billion parameters (pipeline_wan2_2_i2v.py:233); remove the entry"
+        )
+    return None
 
 
 def _check_layout(spec: LaunchSpec, family: Family, folder: Path) -> None:

@@ -13,9 +13,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import cycle, islice, product
 from typing import Any
 
+from workbench.pixels import pixel_digest
 from workbench.serve import omni
 from workbench.serve.drawing import seconds
-from workbench.serve.media import frames_of, pixel_digest
+from workbench.serve.media import frames_of
 from workbench.specs import Sampling, Workload
 from workbench.speed import LoadResult, RequestRow
 

@@ -13,7 +13,7 @@ from workbench.serve.drawing import KIND
 from workbench.serve.engine import Engine
 from workbench.serve.following import follow_spec
 from workbench.serve.plain import PlainDiffusers
-from workbench.serve.requests import generate_spec, launch_spec, needed_bytes
+from workbench.serve.requests import asked_for, launch_spec, needed_bytes
 from workbench.specs import LaunchSpec, ModelRef, PromptSet, Sampling
 
 
@@ -43,6 +43,7 @@ def generate(
     *,
     seeds: Iterable[int] = (0,),
     sampling: Sampling | None = None,
+    images: Any = None,
     repeat: int = 0,
     force: bool = False,
     **options: Any,
@@ -54,20 +55,17 @@ def generate(
     """
     spec, folder = launch_spec(model, **options)
     _refuse_runtime(spec, "vllm-omni", "diffusers")
-    request = generate_spec(spec, folder, prompts, seeds=seeds, sampling=sampling, repeat=repeat)
+    asked = asked_for(
+        spec, folder, prompts, seeds=seeds, sampling=sampling, repeat=repeat, images=images
+    )
+    request = asked.spec
     if store.has(KIND, request) and not force:
         return GenerationSet.load(store.open_complete(KIND, request))
     store.prepare(KIND, request, needed_bytes=needed_bytes(request))
     if spec.runtime == "diffusers":
-        return PlainDiffusers(spec, folder).populate(request, force=force)
+        return PlainDiffusers(spec, folder).populate(asked, force=force)
     with Engine(spec, folder) as engine:
-        return engine.generate(
-            request.prompts,
-            seeds=request.seeds,
-            sampling=request.sampling,
-            repeat=repeat,
-            force=force,
-        )
+        return engine.populate(asked, force=force)
 
 
 def follow(

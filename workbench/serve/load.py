@@ -10,8 +10,8 @@ from itertools import product
 from typing import Any
 
 from workbench.errors import LaunchFailed
-from workbench.serve.media import frames_of, pixel_digest
-from workbench.serve.server_requests import Answer, opened
+from workbench.pixels import pixel_digest
+from workbench.serve.server_requests import Answer
 from workbench.specs import Workload
 from workbench.speed import LoadResult, RequestRow
 
@@ -76,5 +76,5 @@ def _row(facts: dict[str, Any], got: tuple[Answer, int] | LaunchFailed) -> Reque
         stage_durations_s=answer.stage_durations_s,
         bytes=size,
         pictures=len(answer.pictures),
-        sha256=pixel_digest(frames_of(opened(answer.pictures[0]))),
+        sha256=pixel_digest(answer.frames),
     )

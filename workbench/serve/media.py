@@ -1,9 +1,7 @@
-"""The engine's output as pictures, and their digest."""
+"""The engine's output as pictures."""
 
 from __future__ import annotations
 
-import hashlib
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,19 +21,3 @@ def frames_of(first: Any) -> list[Image.Image]:
     pixels = np.asarray(first, dtype=np.float32)  # [1, frames, height, width, 3] or without the 1
     video = pixels.reshape(-1, *pixels.shape[-3:])
     return [Image.fromarray(frame) for frame in (video.clip(0, 1) * 255).round().astype(np.uint8)]
-
-
-def png(picture: Image.Image) -> bytes:
-    """Lossless."""
-    buffer = BytesIO()
-    picture.save(buffer, format="PNG")
-    return buffer.getvalue()
-
-
-def pixel_digest(frames: list[Image.Image]) -> str:
-    """SHA-256 over the shape and the bytes of each frame's pixels."""
-    digest = hashlib.sha256()
-    for frame in frames:
-        pixels = np.asarray(frame)
-        digest.update(repr(pixels.shape).encode() + pixels.tobytes())
-    return digest.hexdigest()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Sequence
 from multiprocessing import active_children
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.engine_logs import plain_streams, quiet
 from workbench.specs import LaunchSpec, Sampling
 from workbench.torchvision_ops import define_missing
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 EXTENSION = "workbench.serve.tracing.WorkerTools"
 
@@ -45,6 +49,7 @@ def engine_arguments(folder: Path, spec: LaunchSpec) -> dict[str, Any]:
         "quantization": spec.quantization,
         "diffusion_attention_config": spec.attention_backend
         and {"default": spec.attention_backend},
+        **own_schedule(folder),
     }
     return {
         "model": str(folder),
@@ -60,6 +65,17 @@ def engine_arguments(folder: Path, spec: LaunchSpec) -> dict[str, Any]:
         "worker_extension_cls": EXTENSION,
         **{name: value for name, value in optional.items() if value is not None},
     }
+
+
+def own_schedule(folder: Path) -> dict[str, float]:
+    """``boundary_ratio`` of a pipeline with two experts, which vLLM-Omni reads from no file.
+
+    It takes 0.875 unless told (models/wan2_2/pipeline_wan2_2_i2v.py:543), and Wan2.2-I2V-A14B was
+    trained for 0.9.
+    """
+    index = folder / "model_index.json"
+    ratio = json.loads(index.read_text()).get("boundary_ratio") if index.is_file() else None
+    return {} if ratio is None else {"boundary_ratio": ratio}
 
 
 def close(omni: Any, started: Sequence[BaseProcess], *, abandoned: bool) -> None:
@@ -107,20 +123,26 @@ def held_bytes(spec: LaunchSpec) -> int:
     return torch.cuda.memory_reserved() if inline and torch.cuda.is_available() else 0
 
 
-def asked(prompt: str, seed: int, sampling: Sampling) -> tuple[dict[str, str], Any]:
+def asked(
+    prompt: str, seed: int, sampling: Sampling, image: Image.Image | None = None
+) -> tuple[dict[str, Any], Any]:
     """The prompt and the parameters of one request, as the engine takes them."""
     from vllm_omni.inputs.data import OmniDiffusionSamplingParams
 
     fields = sampling.model_dump(exclude={"negative_prompt"}, exclude_none=True)
-    text = {"prompt": prompt}
+    text: dict[str, Any] = {"prompt": prompt}
+    if image is not None:
+        text["multi_modal_data"] = {"image": image}
     if sampling.negative_prompt is not None:
         text["negative_prompt"] = sampling.negative_prompt
     return text, OmniDiffusionSamplingParams(**fields, seed=seed, generator_device="cpu")
 
 
-def request(omni: Any, prompt: str, seed: int, sampling: Sampling) -> Any:
-    """One picture: the engine's ``OmniRequestOutput``."""
-    (output,) = omni.generate(*asked(prompt, seed, sampling), use_tqdm=False)
+def request(
+    omni: Any, prompt: str, seed: int, sampling: Sampling, image: Image.Image | None = None
+) -> Any:
+    """One picture or video: the engine's ``OmniRequestOutput``."""
+    (output,) = omni.generate(*asked(prompt, seed, sampling, image), use_tqdm=False)
     return output
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.audits import Audit
 from workbench.errors import SpecError
@@ -12,9 +13,14 @@ from workbench.records import GenerationSet
 from workbench.serve.audit import audit
 from workbench.serve.drawing import Drawn, populate, trajectory_of
 from workbench.serve.media import frames_of
-from workbench.specs import GenerateSpec, LaunchSpec, Sampling
+from workbench.serve.requests import Asked
+from workbench.specs import LaunchSpec, Sampling
 from workbench.torchvision_ops import define_missing
+from workbench.wan_prompts import clean_alike
 from workbench.zoo.families import family_of
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 ATTENTION = "diffusers"
 
@@ -32,6 +38,8 @@ class PlainDiffusers:
         from workbench import bf16  # on use, as it takes torch
 
         bf16.register()
+        if "num_frames" in family_of(folder).sampling:
+            clean_alike()
         import torch
         from diffusers import DiffusionPipeline
 
@@ -47,24 +55,23 @@ class PlainDiffusers:
         self.load_s = time.perf_counter() - began
         self.audit: Audit = audit(spec, {}, self._census())
 
-    def populate(self, spec: GenerateSpec, *, force: bool = False) -> GenerationSet:
+    def populate(self, asked: Asked, *, force: bool = False) -> GenerationSet:
         """Every prompt at every seed; finished pictures are kept."""
-        return populate(
-            spec,
-            lambda prompt, seed: self._draw(prompt, seed, spec.sampling),
-            self,
-            force=force,
-        )
+        draw = partial(self._draw, asked.spec.sampling)
+        return populate(asked, draw, self, force=force)
 
-    def _draw(self, prompt: str, seed: int, sampling: Sampling) -> Drawn:
+    def _draw(self, sampling: Sampling, prompt: str, seed: int, image: Image.Image | None) -> Drawn:
         import torch
 
         fields = sampling.model_dump(exclude_none=True, exclude={"fps"})
+        if image is not None:
+            fields["image"] = image
         generator = torch.Generator("cpu").manual_seed(seed)
         self._reset_peak()
         self._recorder.start()
         began = time.perf_counter()
-        output = self._pipeline(prompt, generator=generator, **fields)
+        pipeline = self._pipeline if image is None else self._from_image
+        output = pipeline(prompt=prompt, generator=generator, **fields)
         elapsed_s = time.perf_counter() - began
         return Drawn(
             frames=frames_of(output[0][0]),
@@ -73,6 +80,22 @@ class PlainDiffusers:
             stage_durations_s={},
             peak_memory_bytes=self._peak_bytes(),
         )
+
+    @cached_property
+    def _from_image(self) -> Any:
+        """The same components as diffusers draws from a first frame with them."""
+        from diffusers import WanImageToVideoPipeline
+
+        if isinstance(self._pipeline, WanImageToVideoPipeline):
+            return self._pipeline
+        own = self._pipeline.config
+        pipeline = WanImageToVideoPipeline(
+            **self._pipeline.components,
+            boundary_ratio=own.boundary_ratio,
+            expand_timesteps=own.expand_timesteps,
+        )
+        pipeline.set_progress_bar_config(disable=True)
+        return pipeline
 
     def _reset_peak(self) -> None:
         import torch

@@ -9,6 +9,7 @@ from typing import Any
 
 from workbench.errors import ModelNotFound
 
+_PATCH = 2  # latents along a side, where a config says nothing
 ENCODER_HEADS = ("num_heads", "num_attention_heads")  # T5's name, and everyone's
 
 
@@ -67,6 +68,13 @@ def vae_of(folder: Path) -> Vae:
         patch=config.get("patch_size") or 1,
         causal=bool(base),
     )
+
+
+def pixels_of_a_patch(folder: Path) -> int:
+    """Pixels along a side of a patch: what height and width of a video model are multiples of."""
+    config = folder / "transformer"
+    patch = _config(config).get("patch_size") if (config / "config.json").is_file() else None
+    return vae_of(folder / "vae").spatial * (patch[-1] if isinstance(patch, list) else _PATCH)
 
 
 def _config(component: Path) -> dict[str, Any]:

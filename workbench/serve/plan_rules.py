@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from workbench.specs import Parallelism, Sampling
+from workbench.sampling import Sampling, nearest_multiples
+from workbench.specs import Parallelism
 from workbench.zoo.parallel import PLAIN_VAE, Support
 
 FRAMES_OF = ("wan", "wan-i2v")
 """Families that draw videos."""
+VAE_FRAMES = 4
+"""Frames to one latent frame, of the VAEs of these."""
 
 
 def heads_problem(
@@ -149,28 +152,54 @@ def sequence_problem(support: Support, layout: Parallelism, tokens: int) -> str 
     )
 
 
-def frames_problem(family: str, sampling: Sampling, every: int = 4) -> str | None:
-    """Images have no frames, and a video one more than a multiple of the VAE's temporal factor.
+def frames_problem(family: str, sampling: Sampling) -> str | None:
+    """Images have no frames."""
+    frames = sampling.num_frames
+    if frames is None or family in FRAMES_OF:
+        return None
+    return f"num_frames={frames}: {family} draws images; leave num_frames out"
 
-    models/wan2_2/pipeline_wan2_2.py:758 draws another number than asked for instead.
+
+def frames_drawn(frames: int, every: int = VAE_FRAMES) -> int:
+    """What the engine and diffusers draw where so many frames are asked for.
+
+    One more than a multiple of the VAE's temporal factor: models/wan2_2/pipeline_wan2_2.py:758,
+    and the same in diffusers' pipeline_wan.py.
 
     Args:
-        family: Its name.
-        sampling: What is asked for.
+        frames: Asked for.
         every: Frames to one latent frame.
     """
-    frames = sampling.num_frames
-    if frames is None:
+    return frames if frames % every == 1 % every else frames // every * every + 1
+
+
+def frames_note(asked: int, every: int = VAE_FRAMES) -> str | None:
+    """What to tell who asked for a number of frames that is not drawn."""
+    drawn = frames_drawn(asked, every)
+    if drawn == asked:
         return None
-    if family not in FRAMES_OF:
-        return f"num_frames={frames}: {family} draws images; leave num_frames out"
-    if frames % every == 1 % every:
-        return None
-    below = (frames - 1) // every * every + 1
     return (
-        f"num_frames={frames} is not {every}k+1, and the engine would draw "
-        f"{frames // every * every + 1}; use {below} or {below + every}"
+        f"num_frames={asked} is not {every}k+1, so {drawn} frames are drawn, as vLLM-Omni and "
+        f"diffusers would; ask for {drawn} to say so yourself"
     )
+
+
+def size_problem(sampling: Sampling, multiple: int) -> str | None:
+    """The engine rounds a size down to whole patches; models/wan2_2/pipeline_wan2_2.py:705.
+
+    Args:
+        sampling: What is asked for.
+        multiple: Pixels of a patch of the transformer.
+    """
+    for name in ("height", "width"):
+        asked = getattr(sampling, name)
+        if asked is not None and asked % multiple:
+            nearest = " or ".join(map(str, nearest_multiples(asked, multiple)))
+            return (
+                f"{name}={asked}: this model draws multiples of {multiple} pixels, and the engine "
+                f"would draw {asked // multiple * multiple}; use {nearest}"
+            )
+    return None
 
 
 def device_problem(

@@ -8,7 +8,6 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from workbench import zoo
-from workbench.errors import SpecError
 from workbench.records import Checkpoint
 from workbench.serve.defaults import full_sampling
 from workbench.serve.expected import components, quantization_config
@@ -16,7 +15,7 @@ from workbench.serve.plan_facts import Facts, facts_of
 from workbench.serve.plan_layouts import Layouts
 from workbench.serve.plan_memory import GIB
 from workbench.serve.plan_result import Plan
-from workbench.serve.plan_rules import frames_problem
+from workbench.serve.sizes import drawable
 from workbench.serve.stored import stored_label
 from workbench.spec import Spec
 from workbench.specs import LaunchSpec, ModelRef, Sampling
@@ -85,10 +84,9 @@ def plan(
     spec, folder = _located(model, {"quantization": quantization, "dtype": dtype})
     family = family_of(folder)
     _refuse_quantized_twice(spec, family, folder)
-    drawn = full_sampling(folder, sampling)
+    wanted = full_sampling(folder, sampling)
     facts = facts_of(spec, family, folder)
-    if problem := frames_problem(family.name, drawn, facts.vae.temporal):
-        raise SpecError(problem)
+    drawn, note = drawable(folder, family, wanted)
     layouts = Layouts(
         facts,
         drawn,
@@ -97,7 +95,7 @@ def plan(
         on_cpu=asked.device == "cpu",
         batch=asked.max_num_seqs,
     )
-    return Plan(layouts, title=_title(spec, facts, asked, drawn), notes=_notes(facts, spec))
+    return Plan(layouts, title=_title(spec, facts, asked, drawn), notes=_notes(facts, spec, note))
 
 
 def _located(
@@ -128,11 +126,16 @@ def _title(spec: LaunchSpec, facts: Facts, asked: PlanSpec, sampling: Sampling) 
     )
 
 
-def _notes(facts: Facts, spec: LaunchSpec) -> tuple[str, ...]:
+def _notes(facts: Facts, spec: LaunchSpec, frames: str | None) -> tuple[str, ...]:
     ignored = facts.preset.ignored if spec.quantization else ""
     served = facts.family.not_served
     return tuple(
         filter(
-            None, (ignored, served and f"workbench.launch refuses {facts.family.name}: {served}")
+            None,
+            (
+                frames,
+                ignored,
+                served and f"workbench.launch refuses {facts.family.name}: {served}",
+            ),
         )
     )

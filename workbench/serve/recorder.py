@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import torch
+
+EXPERTS = ("transformer", "transformer_2")
+"""Components of a pipeline that denoise."""
 
 
 class Recorder:
@@ -19,11 +23,16 @@ class Recorder:
         self.latents: list[torch.Tensor] = []
         self.velocities: list[torch.Tensor] = []
         self.timesteps: list[Any] = []
+        self.experts: list[str] = []
         self.enabled = False
+        self._ran: dict[str, None] = {}
         self._along: torch.Tensor | None = None
         self._inside = False
         self._wrap(pipeline, "scheduler_step_maybe_with_cfg")
         self._wrap(getattr(pipeline, "scheduler", None), "step")
+        for name in EXPERTS:
+            if isinstance(expert := getattr(pipeline, name, None), torch.nn.Module):
+                expert.register_forward_pre_hook(partial(self._note, name))
 
     def start(self, along: torch.Tensor | None = None) -> None:
         """Forget what was kept and keep from now on.
@@ -33,13 +42,15 @@ class Recorder:
                 latents, whatever it came to itself, so that the next one begins where that run
                 did; what the model predicted is kept as velocities.
         """
-        self.latents, self.timesteps, self.velocities = [], [], []
+        self.latents, self.timesteps, self.velocities, self.experts = [], [], [], []
+        self._ran = {}
         self._along = along
         self.enabled = True
 
     def finish(self) -> dict[str, Any]:
         """Latents, float32 [steps + 1, ...], and timesteps [steps]; they are forgotten here.
 
+        ``experts`` names the component that ran before each step, or is None where none was seen.
         Of a run along another one also ``velocities``, float32 [steps, ...].
         """
         self.enabled = False
@@ -48,6 +59,7 @@ class Recorder:
         kept = {
             "latents": _stacked(self.latents),
             "timesteps": [_number(t) for t in self.timesteps],
+            "experts": tuple(self.experts) if all(self.experts) else None,
         }
         if self.velocities:
             kept["velocities"] = _stacked(self.velocities)
@@ -86,6 +98,11 @@ class Recorder:
             self.latents.append(before.detach().clone())
         self.latents.append(after.detach().clone())  # pipelines may write the next step in place
         self.timesteps.append(t)
+        self.experts.append("+".join(self._ran))
+        self._ran = {}
+
+    def _note(self, name: str, *_: Any) -> None:
+        self._ran[name] = None
 
     def _led_back(self, noise_pred: Any, result: Any) -> Any:
         if torch.is_tensor(noise_pred):  # on one rank of a CFG-parallel pair it may be None

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tqdm.auto import tqdm
 
 from workbench import zoo
+from workbench.first_frames import InputImage
 from workbench.records import Checkpoint
 from workbench.serve.defaults import full_sampling
 from workbench.serve.guards import check_sampling, check_steps
+from workbench.serve.inputs import check_needs_no_image, input_images
 from workbench.serve.plan_guards import check_sequence
+from workbench.serve.sizes import drawable
 from workbench.serve.stored import stored_label
-from workbench.specs import GenerateSpec, LaunchSpec, ModelRef, PromptSet, Sampling, Workload
+from workbench.specs import (
+    GenerateSpec,
+    LaunchSpec,
+    ModelRef,
+    PromptSet,
+    Route,
+    Sampling,
+    Workload,
+)
 from workbench.zoo.families import family_of
 
 BYTES_A_PIXEL = 6  # PNG of a photograph, generously
@@ -38,35 +50,63 @@ def launch_spec(model: ModelRef | Checkpoint | str, **options: Any) -> tuple[Lau
     return LaunchSpec(model=reference, stored=stored_label(folder), **options), folder
 
 
-def generate_spec(
+class Asked(NamedTuple):
+    """A request, and the pixels that it begins with."""
+
+    spec: GenerateSpec
+    images: dict[str, InputImage]
+    """Prompt -> its first frame; empty for prompts alone."""
+
+
+def asked_for(
     launch: LaunchSpec,
     folder: Path,
     prompts: PromptSet | Iterable[str] | str,
     *,
     seeds: Iterable[int],
     sampling: Sampling | None,
-    repeat: int,
-) -> GenerateSpec:
-    """The full request: the model's own defaults fill what the sampling leaves open."""
+    repeat: int = 0,
+    images: Any = None,
+    route: Route | None = None,
+) -> Asked:
+    """The full request: the model's own defaults fill what the sampling leaves open.
+
+    Warns where another number of frames is drawn than asked for, or an image is scaled.
+
+    Raises:
+        SpecError: a sampling or images that the launched model cannot serve.
+    """
     full = _checked(launch, folder, sampling)
     texts = prompts if isinstance(prompts, PromptSet) else PromptSet(prompts)
-    return GenerateSpec(
-        launch=launch, prompts=texts, seeds=tuple(seeds), sampling=full, repeat=repeat
+    found = input_images(images, texts.prompts, folder, family_of(folder), full)
+    spec = GenerateSpec(
+        launch=launch,
+        prompts=texts,
+        seeds=tuple(seeds),
+        sampling=full,
+        repeat=repeat,
+        route=route,
+        images=tuple(found[text].sha256 for text in texts.prompts) if found else None,
     )
+    return Asked(spec, found)
 
 
 def workload_sampling(launch: LaunchSpec, folder: Path, workload: Workload) -> Sampling:
     """A workload's sampling with the model's own defaults filled in.
 
     Raises:
-        SpecError: a sampling that the launched layout cannot serve.
+        SpecError: a sampling that the launched layout cannot serve, or a model that draws from
+            images, which a workload has none of.
     """
+    check_needs_no_image(folder, family_of(folder))
     return _checked(launch, folder, workload.sampling)
 
 
 def _checked(launch: LaunchSpec, folder: Path, sampling: Sampling | None) -> Sampling:
-    full = full_sampling(folder, sampling)
     family = family_of(folder)
+    full, note = drawable(folder, family, full_sampling(folder, sampling))
+    if note:
+        warnings.warn(note, stacklevel=4)
     check_sampling(launch, family, full)
     check_steps(folder, full)
     check_sequence(launch, family, folder, full)
@@ -85,5 +125,6 @@ def needed_bytes(spec: GenerateSpec) -> int:
     """Disk space that a request takes, estimated from above."""
     sampling = spec.sampling
     pixels = (sampling.height or 1024) * (sampling.width or 1024)
+    pixels *= sampling.num_frames or 1
     one = pixels * (BYTES_A_PIXEL + LATENT_BYTES_A_PIXEL * (sampling.num_inference_steps + 1))
     return one * len(spec.prompts.prompts) * len(spec.seeds)

@@ -5,17 +5,28 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from workbench.errors import LaunchFailed
 from workbench.records import Checkpoint, GenerationSet
 from workbench.serve import load
 from workbench.serve.drawing import Drawn, populate
-from workbench.serve.requests import generate_spec, launch_spec, workload_sampling
-from workbench.serve.server_requests import ROUTES, Answer, answer, check_route, payload
+from workbench.serve.requests import asked_for, launch_spec, workload_sampling
+from workbench.serve.server_requests import (
+    ROUTES,
+    Answer,
+    answer,
+    check_route,
+    check_video,
+    posted,
+)
 from workbench.serve.server_session import ServerSession
 from workbench.specs import ModelRef, PromptSet, Route, Sampling, Workload
 from workbench.speed import LoadResult
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 START_TIMEOUT_S = 600.0
 
@@ -33,23 +44,27 @@ class Server(ServerSession):
         *,
         seeds: Iterable[int] = (0,),
         sampling: Sampling | None = None,
+        images: Any = None,
         repeat: int = 0,
         force: bool = False,
-        route: Route = "images",
+        route: Route | None = None,
     ) -> GenerationSet:
         """Draw every prompt at every seed, one after the other, as :meth:`Engine.generate` does.
 
         A server hands out no latents: the pictures can be looked at and scored, and asking for the
-        trajectory of one, as :func:`workbench.compare` does, raises StoreError.
+        trajectory of one, as :func:`workbench.compare` does, raises StoreError. Videos come as MP4,
+        which is lossy: frames are stored as decoded, with ``codec`` set, beside the file.
 
         Args:
             prompts: A PromptSet, a list of prompts, or one prompt.
             seeds: Distinct integers, 0 to 2**63 - 1; the initial noise is drawn on the CPU.
             sampling: Steps, size, guidance; unset fields take the model's defaults.
+            images: First frames of videos, as :meth:`Engine.generate` takes them.
             repeat: Counts independent runs of the same request.
             force: Draw all of them again.
             route: ``"images"`` asks ``/v1/images/generations``, ``"chat"``
-                ``/v1/chat/completions``; the latter on CPU only.
+                ``/v1/chat/completions`` (on CPU only), ``"videos"`` ``/v1/videos/sync``; None takes
+                the first or the last, by the model.
 
         Raises:
             SpecError: a contradictory request, before anything runs.
@@ -58,17 +73,20 @@ class Server(ServerSession):
             LaunchFailed: the server died, with its exit code; the same call to a fresh server goes
                 on where it stopped.
         """
-        request = generate_spec(
-            self.spec, self.folder, prompts, seeds=seeds, sampling=sampling, repeat=repeat
-        ).but(route=route)
-        check_route(route, request.sampling)
-        return populate(
-            request,
-            lambda prompt, seed: self._draw(prompt, seed, request.sampling, route),
-            self,
-            force=force,
-            command=shlex.join(self.command),
+        by = route or self._route
+        asked = asked_for(
+            self.spec,
+            self.folder,
+            prompts,
+            seeds=seeds,
+            sampling=sampling,
+            repeat=repeat,
+            images=images,
+            route=by,
         )
+        check_route(by, asked.spec.sampling)
+        draw = partial(self._draw, asked.spec.sampling, by)
+        return populate(asked, draw, self, force=force, command=shlex.join(self.command))
 
     def load(self, workload: Workload) -> LoadResult:
         """Keep a number of requests in flight until all are answered; nothing is stored.
@@ -83,24 +101,32 @@ class Server(ServerSession):
         Raises:
             SpecError: a contradictory workload, before anything is sent.
         """
-        sampling = workload_sampling(self.spec, self.folder, workload)
-        check_route("images", sampling)
+        sampling, route = workload_sampling(self.spec, self.folder, workload), self._route
+        check_route(route, sampling)
 
         def ask(prompt: str, seed: int) -> tuple[Answer, int]:
-            response = self._post(ROUTES["images"], payload("images", prompt, seed, sampling))
-            return answer("images", response), response.num_bytes_downloaded
+            response = self._post(ROUTES[route], **posted(route, prompt, seed, sampling))
+            return answer(route, response), response.num_bytes_downloaded
 
         result = load.run(workload, ask, self.spec.precision)
         self.drawn.add(sampling)
         return result
 
-    def _draw(self, prompt: str, seed: int, sampling: Sampling, route: Route) -> Drawn:
+    @property
+    def _route(self) -> Route:
+        return "videos" if "num_frames" in self.family.sampling else "images"
+
+    def _draw(
+        self, sampling: Sampling, route: Route, prompt: str, seed: int, image: Image.Image | None
+    ) -> Drawn:
         try:
             self.call_workers("workbench_reset_peak")
             began = time.perf_counter()
-            response = self._post(ROUTES[route], payload(route, prompt, seed, sampling))
+            response = self._post(ROUTES[route], **posted(route, prompt, seed, sampling, image))
             elapsed_s = time.perf_counter() - began
             got = answer(route, response)
+            if video := got.decoded:
+                check_video(video, sampling)
             peak = self.call_workers("workbench_peak")
         except LaunchFailed as error:
             raise LaunchFailed(
@@ -112,6 +138,8 @@ class Server(ServerSession):
             trajectory=None,
             elapsed_s=elapsed_s,
             stage_durations_s=got.stage_durations_s,
+            encoded=got.pictures[0] if video else None,
+            codec=video.codec if video else None,
             **peak,
         )
 
@@ -138,7 +166,7 @@ def serve(
         SpecError: unknown or contradictory options or flags, or a port that is taken; before
             anything starts.
         ModelNotFound: the model leads to no pipeline.
-        NotSupportedHere: a valid request that needs another machine, or a model of videos.
+        NotSupportedHere: a valid request that needs another machine.
         PrecisionNotApplied: the loaded modules do not run at the precision asked for.
         LaunchFailed: the server ended or took too long; with the end of its log.
     """

@@ -12,13 +12,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from workbench.errors import SpecError
-from workbench.serve.omni import EXTENSION
+from workbench.serve.omni import EXTENSION, own_schedule
 from workbench.serve.server_process import LOOPBACK
 from workbench.specs import LaunchSpec, Parallelism
 
 PROGRAM = (sys.executable, "-P", "-m", "workbench.serve.server_main")
 """What the ``vllm`` command is with ``--omni``, whatever lies first on the PATH."""
 DOOR = "workbench.serve.server_door.Door"
+CPU_NOISE = {"0": {"generator_device": "cpu"}}
+"""/v1/videos begins with these (openai/serving_video.py:565), and has no field of its own."""
 FLAGS = {
     "tensor_parallel_size": "--tensor-parallel-size",
     "cfg_parallel_size": "--cfg-parallel-size",
@@ -68,6 +70,7 @@ OURS = {
     "--host": f"the server listens on {LOOPBACK} alone",
     "--uds": f"the server listens on {LOOPBACK} alone",
     "--port": "give port= instead",
+    "--default-sampling-params": "give sampling= instead; it is how noise comes from the CPU",
     "--model": "the model is the first argument",
     "--omni": "it is always there",
     "--config": "a file of flags would escape these checks; give the flags themselves",
@@ -114,6 +117,8 @@ def command(spec: LaunchSpec, folder: Path, port: int, start_timeout_s: float) -
         *_fields(spec),
         *("--stage-init-timeout", patience, "--init-timeout", patience),
         *("--worker-extension-cls", EXTENSION, "--middleware", DOOR),
+        *("--default-sampling-params", json.dumps(CPU_NOISE)),
+        *_schedule(folder),
         *spec.extra_flags,
     ]
 
@@ -136,6 +141,11 @@ def _fields(spec: LaunchSpec) -> Iterator[str]:
             yield FLAGS[name]
         elif value is not None and value is not False:
             yield from (FLAGS[name], str(value))
+
+
+def _schedule(folder: Path) -> Iterator[str]:
+    for name, value in own_schedule(folder).items():
+        yield from ("--" + name.replace("_", "-"), str(value))
 
 
 def _is_number(word: str) -> bool:

@@ -1,4 +1,4 @@
-"""One picture over HTTP: what is sent, and what an answer holds.
+"""One picture or video over HTTP: what is sent, and what an answer holds.
 
 Paths are those of vllm_omni 0.30.0, under ``entrypoints/openai``.
 """
@@ -6,26 +6,36 @@ Paths are those of vllm_omni 0.30.0, under ``entrypoints/openai``.
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from workbench.errors import LaunchFailed, NotSupportedHere, SpecError
+from workbench.pixels import png
 from workbench.provenance import gpus
 from workbench.serve.drawing import seconds
 from workbench.serve.in_flight import SCHEDULER_WAIT
 from workbench.serve.media import frames_of
 from workbench.serve.server_main import DIFFUSION
 from workbench.specs import Route, Sampling
+from workbench.videos import Video, decode
 
 if TYPE_CHECKING:
     from PIL import Image
 
-ROUTES: dict[Route, str] = {"images": "/v1/images/generations", "chat": "/v1/chat/completions"}
-MOST_STEPS, MOST_GUIDANCE = 200, 20.0  # protocol/images.py:137-153
+ROUTES: dict[Route, str] = {
+    "images": "/v1/images/generations",
+    "chat": "/v1/chat/completions",
+    "videos": "/v1/videos/sync",
+}
+MOST_STEPS, MOST_GUIDANCE = 200, 20.0  # protocol/images.py:137-153, protocol/videos.py:223-254
+LEAST_FPS = 1.0  # protocol/videos.py:173
+_FPS_ROUNDING = 0.01
 _SHOWN = 500  # characters of a refusal
 
 
@@ -34,16 +44,24 @@ class Answer:
     """What a server answered to one request."""
 
     pictures: tuple[bytes, ...]
-    """PNG files."""
+    """PNG files, or one MP4 file."""
     stage_durations_s: dict[str, float]
     """The engine's own split of the time."""
     queue_wait_s: float | None = None
     """Until the diffusion stage scheduled it; None where the route does not say."""
 
+    video: bool = False
+    """Whether it is an MP4 file, which is lossy."""
+
+    @cached_property
+    def decoded(self) -> Video | None:
+        """The video, frame by frame; None for pictures."""
+        return decode(self.pictures[0]) if self.video else None
+
     @property
     def frames(self) -> list[Image.Image]:
-        """The first picture, as :mod:`workbench.serve.media` takes it."""
-        return frames_of(opened(self.pictures[0]))
+        """The first picture, or all frames of the video."""
+        return self.decoded.frames if self.decoded else frames_of(opened(self.pictures[0]))
 
 
 def opened(png: bytes) -> Image.Image:
@@ -57,16 +75,20 @@ def check_route(route: Route, sampling: Sampling) -> None:
     """Refuse what a route would refuse, or would silently draw otherwise.
 
     Raises:
-        SpecError: an unknown route; a video; more steps or guidance than it takes.
+        SpecError: an unknown route, or one of another kind of model; more steps or guidance than
+            it takes.
         NotSupportedHere: the chat route on a GPU.
     """
     if route not in ROUTES:
         raise SpecError(f"route={route!r} is none; there are {', '.join(ROUTES)}")
-    if sampling.num_frames is not None:
+    if (route == "videos") != (sampling.num_frames is not None):
+        drawn = "images" if sampling.num_frames is None else "videos"
         raise SpecError(
-            f"num_frames={sampling.num_frames}: the server form draws images; draw videos with "
-            "workbench.generate"
+            f"route={route!r} with num_frames={sampling.num_frames}: this model draws {drawn}; "
+            f"use route={drawn!r}"
         )
+    if sampling.fps is not None and sampling.fps < LEAST_FPS:
+        raise SpecError(f"fps={sampling.fps}: a server takes {LEAST_FPS:g} or more")
     if sampling.num_inference_steps > MOST_STEPS:
         raise SpecError(
             f"num_inference_steps={sampling.num_inference_steps}: a server takes up to {MOST_STEPS}"
@@ -82,6 +104,27 @@ def check_route(route: Route, sampling: Sampling) -> None:
             "route='chat' draws the initial noise on the GPU, and no other set would begin with "
             "the same; use route='images'"
         )
+
+
+def posted(
+    route: Route, prompt: str, seed: int, sampling: Sampling, image: Image.Image | None = None
+) -> dict[str, Any]:
+    """The body of a request, as arguments of ``httpx.Client.post``.
+
+    Args:
+        route: Videos are asked for by a form of many parts, the others by JSON.
+        prompt: What is drawn.
+        seed: Of the noise.
+        sampling: The model's defaults filled in.
+        image: First frame of a video.
+    """
+    if route != "videos":
+        return {"json": payload(route, prompt, seed, sampling)}
+    fields = {"prompt": prompt, "seed": seed, **sampling.model_dump(exclude_none=True)}
+    parts: dict[str, Any] = {name: (None, str(value)) for name, value in fields.items()}
+    if image is not None:
+        parts["input_reference"] = ("image.png", png(image), "image/png")
+    return {"files": parts}
 
 
 def payload(route: Route, prompt: str, seed: int, sampling: Sampling) -> dict[str, Any]:
@@ -113,8 +156,27 @@ def answer(route: Route, response: httpx.Response) -> Answer:
     """
     if response.status_code != httpx.codes.OK:
         raise LaunchFailed(f"HTTP {response.status_code}: {response.text[:_SHOWN]}")
+    if route == "videos":
+        took = json.loads(response.headers.get("X-Stage-Durations", "{}"))
+        return Answer(pictures=(response.content,), stage_durations_s=seconds(took), video=True)
     body = response.json()
     return _from_images(body) if route == "images" else _from_chat(body)
+
+
+def check_video(video: Video, sampling: Sampling) -> None:
+    """Refuse a video that is not what was asked for.
+
+    Raises:
+        LaunchFailed: another number or size of frames, or other frames a second.
+    """
+    asked = (sampling.num_frames, (sampling.width, sampling.height), sampling.fps)
+    fps = round(video.fps, 3)
+    got = (len(video.frames), video.frames[0].size if video.frames else None, fps)
+    if got[:2] != asked[:2] or (asked[2] is not None and abs(fps - asked[2]) > _FPS_ROUNDING):
+        raise LaunchFailed(
+            f"the server sent {got[0]} frames of {got[1]} at {got[2]} a second, and "
+            f"{asked[0]} of {asked[1]} at {asked[2]} were asked for"
+        )
 
 
 def _from_images(body: Mapping[str, Any]) -> Answer:

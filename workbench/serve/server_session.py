@@ -15,7 +15,7 @@ import httpx
 
 from workbench import store
 from workbench.audits import Audit
-from workbench.errors import LaunchFailed, NotSupportedHere
+from workbench.errors import LaunchFailed
 from workbench.provenance import gpu_bytes_used
 from workbench.serve import server_door
 from workbench.serve.guards import check_launch
@@ -41,11 +41,6 @@ class ServerSession(AbstractContextManager):
         check_flags(spec.extra_flags)
         self.spec, self.folder, self.family = spec, folder, family_of(folder)
         check_launch(spec, self.family, folder)
-        if "num_frames" in self.family.sampling:
-            raise NotSupportedHere(
-                f"{folder} is a {self.family.name} model, which draws videos, and the server form "
-                "draws images; use workbench.launch"
-            )
         self.device_used_before = gpu_bytes_used()
         self.drawn: set[Sampling] = set()
         self.port = free_port(port)
@@ -94,7 +89,7 @@ class ServerSession(AbstractContextManager):
 
     def call_workers(self, method: str, *arguments: Any) -> Any:
         """Run a method of the worker extension on every rank; the answer of rank 0."""
-        response = self._post("/collective_rpc", {"method": method, "args": arguments})
+        response = self._post("/collective_rpc", json={"method": method, "args": arguments})
         if response.status_code != httpx.codes.OK:
             raise LaunchFailed(f"{method}: HTTP {response.status_code}: {response.text[:_SHOWN]}")
         result = response.json()["results"]
@@ -102,7 +97,7 @@ class ServerSession(AbstractContextManager):
             result = result[0]
         return result
 
-    def _post(self, route: str, body: dict[str, Any]) -> httpx.Response:
+    def _post(self, route: str, **body: Any) -> httpx.Response:
         """The answer, whatever its status.
 
         Raises:
@@ -111,7 +106,7 @@ class ServerSession(AbstractContextManager):
         if self._client.is_closed:
             raise LaunchFailed("this server is closed; start it again with workbench.serve")
         try:
-            return self._client.post(route, json=body)
+            return self._client.post(route, **body)
         except httpx.TransportError as error:
             if self._process.died():
                 raise LaunchFailed(self._process.obituary(f"at {route}")) from error

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.audits import Audit
 from workbench.errors import LaunchFailed, WorkbenchError
@@ -18,6 +18,9 @@ from workbench.serve.guards import check_launch
 from workbench.serve.proved_audit import proved_audit
 from workbench.specs import LaunchSpec, Sampling
 from workbench.zoo.families import family_of
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +61,7 @@ class Session(AbstractContextManager):
         prompt: str,
         seed: int,
         sampling: Sampling,
+        image: Image.Image | None = None,
         *,
         along: str = "",
         watch: tuple[int, list[int]] | None = None,
@@ -69,7 +73,7 @@ class Session(AbstractContextManager):
             if watch is not None:
                 omni.call(engine, "workbench_watch_layers", *watch)
             began = time.perf_counter()
-            output = omni.request(engine, prompt, seed, sampling)
+            output = omni.request(engine, prompt, seed, sampling, image)
             elapsed_s = time.perf_counter() - began
             trace = omni.call(engine, "workbench_finish")
             if trace["rows"] is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ class Shape:
     """What a pipeline is made of; all but the text encoders has the sizes of its configs."""
 
     family: str
-    """``qwen-image``, ``flux`` or ``wan``."""
+    """``qwen-image``, ``flux``, ``wan`` or ``wan-i2v``."""
     transformer: Mapping[str, Any]
     vae: Mapping[str, Any]
     text_width: int
@@ -135,6 +136,13 @@ def _wan(shape: Shape, folder: Path) -> Any:
     )
 
 
+def _wan_i2v(shape: Shape, folder: Path) -> Any:
+    import diffusers as d
+
+    # Without an image encoder, which Wan 2.1 alone has.
+    return d.WanImageToVideoPipeline(**_wan(shape, folder).components, **shape.pipeline)
+
+
 def _save(pipeline: Any, folder: Path, seed: int, on: device) -> None:
     """Fill the networks and write everything but the tokenizers, which lie there as built."""
     from torch import bfloat16, float32, nn
@@ -148,6 +156,14 @@ def _save(pipeline: Any, folder: Path, seed: int, on: device) -> None:
         elif name == "scheduler":
             component.save_pretrained(folder / name)
     pipeline.save_config(folder)
+    _drop_unused_expert(folder / "model_index.json")
+
+
+def _drop_unused_expert(index: Path) -> None:
+    """The engine loads an expert that is named, also as null (pipeline_wan2_2_i2v.py:233)."""
+    content = json.loads(index.read_text())
+    if content["_class_name"] == "WanImageToVideoPipeline" and content["transformer_2"][0] is None:
+        store.write_json(index, {k: v for k, v in content.items() if k != "transformer_2"})
 
 
 def _fill(module: nn.Module, label: str, dtype: dtype, on: device) -> None:
@@ -225,7 +241,8 @@ _TRANSFORMERS = {
     "qwen-image": "QwenImageTransformer2DModel",
     "flux": "FluxTransformer2DModel",
     "wan": "WanTransformer3DModel",
+    "wan-i2v": "WanTransformer3DModel",
 }
 _BUILDERS: dict[str, Callable[[Shape, Path], Any]] = {
-    "qwen-image": _qwen_image, "flux": _flux, "wan": _wan,
+    "qwen-image": _qwen_image, "flux": _flux, "wan": _wan, "wan-i2v": _wan_i2v,
 }  # fmt: skip

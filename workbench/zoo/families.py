@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from workbench.errors import ModelNotFound
 
@@ -27,11 +27,13 @@ class Family:
     """Sampling fields that the pipeline is made for."""
     guidance: str = "guidance_scale"
     """The Sampling field that scales classifier-free guidance."""
+    image_input: Literal["none", "some", "needed"] = "none"
+    """Whether it draws from a first frame; ``some`` of its models do, those whose index says
+    ``expand_timesteps``."""
     not_served: str = ""
     """Why the workbench does not generate with it, if it does not."""
 
 
-_ONLY_TEXT = "it needs an input image, and the workbench sends prompts only"
 _NOT_TRIED = "its generation is not wired up in the workbench; names, presets and layouts are"
 _WAN = Family(
     name="wan",
@@ -45,6 +47,7 @@ _WAN = Family(
         "num_frames": 81,
         "fps": 16.0,
     },
+    image_input="some",
 )
 FAMILIES = (
     Family(
@@ -59,7 +62,7 @@ FAMILIES = (
         sampling={"height": 1024, "width": 1024, "guidance_scale": 3.5},
     ),
     _WAN,
-    replace(_WAN, name="wan-i2v", pipelines=("WanImageToVideoPipeline",), not_served=_ONLY_TEXT),
+    replace(_WAN, name="wan-i2v", pipelines=("WanImageToVideoPipeline",), image_input="needed"),
     Family(
         name="flux2",
         pipelines=("Flux2Pipeline",),

@@ -50,10 +50,6 @@ WAN_I2V = replace(
         vae("wan2_2/pipeline_wan2_2_i2v.py:306"),
         replace(text_encoder("wan2_2/pipeline_wan2_2_i2v.py:293", "image_encoder"), optional=True),
     ),
-    not_offline=(
-        "its pipeline needs an input image, which calibration here does not give, and no "
-        "checkpoint of it was loaded back in vLLM-Omni by a test yet"
-    ),
 )
 
 BAGEL = Preset(

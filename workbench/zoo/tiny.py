@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,28 +25,39 @@ _IMAGE_VAE = {
 
 
 def build_tiny(
-    family: str, folder: str | Path, *, seed: int = 0, layers: int = 2, experts: int = 1
+    family: str,
+    folder: str | Path,
+    *,
+    seed: int = 0,
+    layers: int = 2,
+    experts: int = 1,
+    ti2v: bool = False,
 ) -> Path:
     """Write a tiny random pipeline in diffusers layout; the same arguments give the same bytes.
 
     Args:
-        family: ``qwen-image``, ``flux`` or ``wan``.
+        family: ``qwen-image``, ``flux``, ``wan`` or ``wan-i2v``.
         folder: Created if missing.
         seed: Of the weights.
         layers: Transformer blocks, of each kind that the family has.
-        experts: 2 gives Wan its second transformer (Wan 2.2 T2V-A14B); 1 elsewhere.
+        experts: 2 gives Wan its second transformer (Wan 2.2 A14B); 1 elsewhere.
+        ti2v: Wan as TI2V-5B has it, from a prompt with or without a first frame: timesteps for each
+            patch, and a VAE of 16 x 16 pixels a latent.
 
     Returns:
         The folder, resolved.
 
     Raises:
-        SpecError: an unknown family, or 2 experts where there is one.
+        SpecError: an unknown family, 2 experts where there is one, or ti2v elsewhere.
     """
     if family not in _SHAPES:
         raise SpecError(f"no tiny pipeline of family {family!r}; there are {', '.join(_SHAPES)}")
-    if experts not in ((1, 2) if family == "wan" else (1,)):
+    if experts not in ((1, 2) if family in _VIDEO and not ti2v else (1,)):
         raise SpecError(f"experts={experts} of {family}: wan has 1 or 2, the others 1")
-    return build(_SHAPES[family](layers, experts), folder, seed=seed)
+    if ti2v and family != "wan":
+        raise SpecError(f"ti2v=True of {family}: it is a form of wan")
+    shape = _ti2v(layers) if ti2v else _SHAPES[family](layers, experts)
+    return build(shape, folder, seed=seed)
 
 
 def _qwen_image(layers: int, experts: int) -> Shape:
@@ -82,4 +94,25 @@ def _wan(layers: int, experts: int) -> Shape:
     )
 
 
-_SHAPES = {"qwen-image": _qwen_image, "flux": _flux, "wan": _wan}
+def _wan_i2v(layers: int, experts: int) -> Shape:
+    wan = _wan(layers, experts)
+    # 16 channels of noise, 16 of the first frame, 4 of the mask that says which frames are given
+    channels = {"in_channels": 36, "out_channels": 16}
+    return replace(wan, family="wan-i2v", transformer={**wan.transformer, **channels})
+
+
+def _ti2v(layers: int) -> Shape:
+    wan = _wan(layers, 1)
+    latent = {"z_dim": 48, "latents_mean": [0.0] * 48, "latents_std": [1.0] * 48}
+    pixels = {"in_channels": 12, "out_channels": 12, "patch_size": 2, "scale_factor_spatial": 16}
+    vae = {**_VIDEO_VAE, "decoder_base_dim": 16, "is_residual": True, **pixels, **latent}
+    return replace(
+        wan,
+        transformer={**wan.transformer, "in_channels": 48, "out_channels": 48},
+        vae=vae,
+        pipeline={"expand_timesteps": True},
+    )
+
+
+_VIDEO = ("wan", "wan-i2v")
+_SHAPES = {"qwen-image": _qwen_image, "flux": _flux, "wan": _wan, "wan-i2v": _wan_i2v}

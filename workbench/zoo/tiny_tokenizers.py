@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from workbench.zoo.training.captions import lexicon
@@ -41,18 +42,23 @@ def build_clip(folder: Path) -> int:
     return len(tokenizer)
 
 
-def build_t5(folder: Path) -> int:
+def build_t5(folder: Path, words: Iterable[str] | None = None) -> int:
     """Write a T5 tokenizer, which UMT5 shares: a unigram model of words and single letters.
+
+    Args:
+        folder: Created if missing.
+        words: Each becomes one token; None takes those of the picture captions.
 
     Returns:
         Number of tokens.
     """
     from transformers import T5Tokenizer
 
-    words = [(_SPACE + word, -2.0) for word in sorted(_plain_words())]
+    whole = _plain_words() if words is None else set(words)
+    pieces = [(_SPACE + word, -2.0) for word in sorted(whole)]
     letters = [(letter, -6.0) for letter in (_SPACE, *_ASCII)]
     special = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]
-    vocab = [*special, *words, *letters]
+    vocab = [*special, *pieces, *letters]
     tokenizer = T5Tokenizer(vocab=vocab, extra_ids=0, model_max_length=T5_LENGTH)
     tokenizer.save_pretrained(folder)
     return len(tokenizer)

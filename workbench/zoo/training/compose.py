@@ -55,11 +55,16 @@ class Composer:
         self._ramps = torch.tensor([[(0.0,) * 3] * 3, *table], device=device)
 
     def __call__(self, spec: Mapping[str, Tensor]) -> Tensor:
-        """Columns of int64 [B] by field name to float32 [B, 3, S, S] in [-1, 1]."""
+        """Columns of int64 [B] by field name to float32 [B, 3, S, S] in [-1, 1].
+
+        A second object is drawn where the spec has one; `floor` is where the shadow lies, which
+        is under the object, at `bottom`, where the spec does not say.
+        """
         variant = spec["variant"] % self._bank.shape[1]
         picture = self._bank[spec["background"], variant].float() / 255
         picture = self._paste(picture, spec, "object", "colour", "left")
-        picture = self._paste(picture, spec, "object2", "colour2", "left2")
+        if "object2" in spec:
+            picture = self._paste(picture, spec, "object2", "colour2", "left2")
         return picture * 2 - 1
 
     def _paste(
@@ -95,7 +100,7 @@ class Composer:
         """Soft ellipse [B, 1, S, S] under the object's feet."""
         side, feet = self._sizes[spec["size"]].float(), self._feet[index]
         x = self._line - (left + side * feet[:, 0])[:, None]
-        y = self._line - (spec["bottom"] - 0.01 * side)[:, None]
+        y = self._line - (spec.get("floor", spec["bottom"]) - 0.01 * side)[:, None]
         far = (x / (side * feet[:, 1] + 4)[:, None]) ** 2
         deep = (y / (0.045 * side)[:, None]) ** 2
         strength = self._shadow[index, spec["background"]].view(-1, 1, 1, 1)

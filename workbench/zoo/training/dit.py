@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -23,16 +24,22 @@ UNIFORM_SHARE = 0.1
 TIME_CENTRE, TIME_SPREAD = 0.3, 1.1
 
 
-def training_times(count: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def training_times(
+    count: int,
+    device: torch.device,
+    centre: float = TIME_CENTRE,
+    rounded: Callable[[Tensor], Tensor] = pipeline_time,
+) -> tuple[Tensor, Tensor]:
     """Times t [B] in [0, 1], and as the network sees them: every other one rounded as in bf16.
 
-    Nine in ten are logit-normal with stratified quantiles, the rest uniform.
+    Nine in ten are logit-normal with stratified quantiles, the rest uniform. The logit's mean is
+    `centre`, and `rounded` is what the pipeline does to t.
     """
     quantiles = (torch.arange(count, device=device) + torch.rand(count, device=device)) / count
-    normal = torch.sigmoid(TIME_CENTRE + TIME_SPREAD * torch.special.ndtri(quantiles))
+    normal = torch.sigmoid(centre + TIME_SPREAD * torch.special.ndtri(quantiles))
     uniform = torch.rand(count, device=device)
     t = torch.where(torch.rand(count, device=device) < UNIFORM_SHARE, uniform, normal)
-    return t, torch.where(torch.arange(count, device=device) % 2 == 0, pipeline_time(t), t)
+    return t, torch.where(torch.arange(count, device=device) % 2 == 0, rounded(t), t)
 
 
 def flow_loss(model: Model, pool: Pool, captions: Captions, count: int) -> Tensor:
@@ -53,6 +60,8 @@ def to_muon(name: str, weight: Tensor) -> bool:
 class Trainer:
     """Networks, data, optimiser, loss curve; `step` is a whole training step on the device."""
 
+    to_muon = staticmethod(to_muon)
+
     def __init__(
         self,
         corpus: Corpus,
@@ -66,6 +75,12 @@ class Trainer:
         self.model = Model(
             codec, *reversed(networks(shape, self.rows, self.captions.length, device))
         )
+        self.pool = Pool(corpus, codec, recipe, device)
+        self.begin()
+
+    def begin(self) -> None:
+        """Make the optimiser of `model` by the rates of `recipe`, and the loss curve."""
+        recipe = self.recipe
         both = nn.ModuleDict(
             {"transformer": self.model.transformer, "text_encoder": self.model.text_encoder}
         )
@@ -74,9 +89,8 @@ class Trainer:
             rate=recipe.dit_rate, decay=recipe.dit_decay, muon_rate=recipe.dit_muon_rate,
             muon_decay=recipe.dit_muon_decay,
         )  # fmt: skip
-        self.optimizer = Optimizer(both, rates, to_muon)
-        self.losses = torch.zeros(recipe.dit_steps, device=device)
-        self.pool = Pool(corpus, codec, recipe, device)
+        self.optimizer = Optimizer(both, rates, self.to_muon)
+        self.losses = torch.zeros(recipe.dit_steps, device=self.device)
 
     def compile(self) -> None:
         """Compile block by block (equal blocks share one compilation), the text encoder whole.
@@ -88,9 +102,13 @@ class Trainer:
         for block in self.model.transformer.transformer_blocks:
             block.compile()
 
+    def loss(self) -> Tensor:
+        """Of a random batch."""
+        return flow_loss(self.model, self.pool, self.captions, self.recipe.dit_batch)
+
     def step(self) -> None:
         """Sample a batch, differentiate, update, average; note the loss in `losses`."""
-        loss = flow_loss(self.model, self.pool, self.captions, self.recipe.dit_batch)
+        loss = self.loss()
         place = self.optimizer.taken.long().clamp(max=len(self.losses) - 1)
         self.losses.index_copy_(0, place[None], loss.detach()[None])
         self.optimizer.step(loss)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from workbench.zoo.training.corpus import FIELDS, Corpus, Evaluation
 
 BATCH = 256
+PEAK_RATE = 3e-3
 _WIDTHS = (24, 48, 96, 144, 192)
 _HEADS = ("object", "background", "colour")
 
@@ -24,19 +25,20 @@ class Judge(nn.Module):
     """Five strided convolution stages and one linear head per question.
 
     Attributes:
-        sizes: Classes of the object, background and colour heads.
+        sizes: Classes of each head: object, background, colour.
     """
 
-    def __init__(self, sizes: tuple[int, int, int]) -> None:
+    def __init__(self, sizes: tuple[int, ...], channels: int = 3) -> None:
         """Make an untrained judge.
 
         Args:
             sizes: Number of objects, backgrounds and colours.
+            channels: Of a picture; three for each frame of a clip that is looked at.
         """
         super().__init__()
         self.sizes = sizes
         layers: list[nn.Module] = []
-        for before, after in zip((3, *_WIDTHS), _WIDTHS, strict=False):
+        for before, after in zip((channels, *_WIDTHS), _WIDTHS, strict=False):
             layers += [
                 nn.Conv2d(before, after, 3, 2, 1, bias=False),
                 nn.BatchNorm2d(after),
@@ -51,7 +53,7 @@ class Judge(nn.Module):
         self.heads = nn.ModuleList(nn.Linear(2 * _WIDTHS[-1], size) for size in sizes)
 
     def forward(self, pictures: Tensor) -> tuple[Tensor, ...]:
-        """Pictures [B, 3, 256, 256] in [-1, 1] to logits of object, background and colour."""
+        """Pictures [B, channels, S, S] in [-1, 1] to the logits of each head."""
         features = self.trunk(pictures.contiguous(memory_format=torch.channels_last))
         pooled = torch.cat([features.mean((2, 3)), features.amax((2, 3))], 1)
         return tuple(head(pooled) for head in self.heads)
@@ -73,13 +75,13 @@ def train_judge(corpus: Corpus, *, steps: int, device: torch.device | str, seed:
     counts = (len(corpus.objects), len(corpus.backgrounds), len(corpus.colours))
     judge = Judge(counts).to(device, memory_format=torch.channels_last)
     fused = torch.device(device).type == "cuda"
-    optimizer = torch.optim.AdamW(judge.parameters(), lr=3e-3, weight_decay=0.02, fused=fused)
+    optimizer = torch.optim.AdamW(judge.parameters(), lr=PEAK_RATE, weight_decay=0.02, fused=fused)
     single = corpus.specs[corpus.specs[:, FIELDS.index("object2")] < 0]
     for step in range(steps):
         # Indices are drawn where they are used: no copy, so the device is never waited for.
         specs = single[torch.randint(len(single), (BATCH,), device=single.device)]
         loss = _loss(judge, corpus, specs)
-        optimizer.param_groups[0]["lr"] = 3e-3 * _schedule(step, steps)
+        optimizer.param_groups[0]["lr"] = learning_rate(step, steps)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
@@ -140,10 +142,10 @@ def _halved(value: Tensor) -> Tensor:
     return (value.half() if value.is_floating_point() else value).cpu().contiguous()
 
 
-def _schedule(step: int, steps: int) -> float:
-    """Linear warm-up over a twentieth of the steps, then cosine to zero."""
+def learning_rate(step: int, steps: int) -> float:
+    """Linear warm-up over a twentieth of the steps to the peak, then cosine to zero."""
     warm = max(1, steps // 20)
-    return min(1.0, (step + 1) / warm) * 0.5 * (1 + math.cos(math.pi * step / steps))
+    return PEAK_RATE * min(1.0, (step + 1) / warm) * 0.5 * (1 + math.cos(math.pi * step / steps))
 
 
 def _loss(judge: Judge, corpus: Corpus, specs: Tensor) -> Tensor:

@@ -65,25 +65,29 @@ class Captions:
 class Pool:
     """Encoded pictures with their corpus indices; a few at a time are replaced, round robin."""
 
+    chunk = CHUNK
+
     def __init__(self, corpus: Corpus, codec: Codec, recipe: Recipe, device: torch.device) -> None:
         self.corpus, self.codec, self.device = corpus, codec, device
         self.size, self.batch, self.next = recipe.pool, min(recipe.refresh, recipe.pool), 0
         self.origins = torch.randint(len(corpus), (self.size,), device=device)
         self.latents = torch.cat(
-            [codec.encode(corpus.pictures(chunk)).bfloat16() for chunk in self.origins.split(CHUNK)]
+            [self.encoded(chunk).bfloat16() for chunk in self.origins.split(self.chunk)]
         )
+
+    def encoded(self, origins: Tensor) -> Tensor:
+        """What the transformer learns to make of the corpus entries [n]: latents [n, ...]."""
+        return self.codec.encode(self.corpus.pictures(origins))
 
     def refresh(self) -> None:
         """Replace the oldest entries by newly drawn pictures."""
         start = min(self.next, self.size - self.batch)
         origins = torch.randint(len(self.corpus), (self.batch,), device=self.device)
-        self.latents[start : start + self.batch] = self.codec.encode(
-            self.corpus.pictures(origins)
-        ).bfloat16()
+        self.latents[start : start + self.batch] = self.encoded(origins).bfloat16()
         self.origins[start : start + self.batch] = origins
         self.next = (start + self.batch) % self.size
 
     def draw(self, count: int) -> tuple[Tensor, Tensor]:
-        """Random latents [count, 256, 64] fp32 and their corpus indices [count]."""
+        """Random latents fp32, [count, 256, 64] of pictures, and their corpus indices [count]."""
         slots = torch.randint(self.size, (count,), device=self.device)
         return self.latents[slots].float(), self.origins[slots]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from workbench.zoo.training.artefacts import Log, save_weights, write_sheet
@@ -45,8 +45,9 @@ def picture_loss(made: Tensor, real: Tensor, mse_weight: float) -> Tensor:
 
 
 def noisy(latents: Tensor, top: float) -> Tensor:
-    """Add noise of a random level per picture, 0 to `top` times the spread of the latents."""
-    level = top * latents.detach().std() * torch.rand(len(latents), 1, 1, 1, device=latents.device)
+    """Add noise of a random level per picture or clip, 0 to `top` times the latents' spread."""
+    lot = torch.rand(len(latents), *[1] * (latents.ndim - 1), device=latents.device)
+    level = top * latents.detach().std() * lot
     return latents + level * torch.randn_like(latents)
 
 
@@ -77,7 +78,7 @@ class Stage:
     """One run of an optimiser over random pictures, with its loss curve."""
 
     def __init__(
-        self, name: str, vae: PictureVAE, rates: Rates, muon: Callable[[str, Tensor], bool]
+        self, name: str, vae: nn.Module, rates: Rates, muon: Callable[[str, Tensor], bool]
     ) -> None:
         self.name, self.vae, self.optimizer = name, vae, Optimizer(vae, rates, muon)
         self.curve: list[tuple[int, float]] = []
@@ -91,6 +92,7 @@ class Stage:
     ) -> None:
         """Take all steps, report fifty times, save once a minute; end with averaged weights."""
         steps, saved = self.optimizer.rates.steps, log.seconds
+        reported = saved
         every = max(1, steps // 50)
         for step in range(steps):
             pictures = batches(step)
@@ -99,7 +101,12 @@ class Stage:
             self.optimizer.step(value)
             if step % every == 0 or step == steps - 1:
                 self.curve.append((step, round(float(value.detach()), 5)))
-                log.say(f"{self.name} step {step} of {steps}, loss {self.curve[-1][1]}")
+                pace = 1e3 * (log.seconds - reported) / min(every, step + 1)
+                reported = log.seconds
+                log.say(
+                    f"{self.name} step {step} of {steps}, loss {self.curve[-1][1]}, "
+                    f"{pace:.0f} ms a step"
+                )
             if log.seconds - saved > SAVE_EVERY:
                 saved = log.seconds
                 save_weights(out / "vae.safetensors", inflate(self.optimizer.averaged()))

@@ -1,0 +1,74 @@
+"""``/v1/videos/sync`` of the real server: the engine's own frames, less what H.264 loses."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from clips import PROMPT, STEPS, frame
+
+import workbench as wb
+from workbench.errors import SpecError, StoreError
+from workbench.records import GenerationSet
+from workbench.serve.server import Server
+from workbench.videos import decode, encode
+
+pytestmark = pytest.mark.slow
+ENCODER = {"crf": 18, "preset": "ultrafast"}
+"""The server's own settings: openai/serving_video.py:552 and diffusion/utils/media_utils.py:93."""
+
+
+@pytest.fixture(scope="module")
+def server(tiny_ti2v: Path, shared_runs: Path) -> Iterator[Server]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_RUNS", str(shared_runs))
+        with wb.serve(str(tiny_ti2v)) as started:
+            yield started
+
+
+@pytest.fixture(scope="module")
+def sets(server: Server) -> dict[str, GenerationSet]:
+    given = {"prompt": None, "image": frame()}
+    return {
+        name: server.generate(PROMPT, seeds=(3,), sampling=STEPS, images=images)
+        for name, images in given.items()
+    }
+
+
+def pixels(frames) -> np.ndarray:
+    return np.stack([np.asarray(picture) for picture in frames])
+
+
+@pytest.mark.parametrize("name", ["prompt", "image"])
+def test_it_sends_the_frames_of_the_engine_in_process(
+    name: str, sets: dict[str, GenerationSet], tiny_ti2v: Path, server: Server
+) -> None:
+    images = frame() if name == "image" else None
+    own = wb.generate(str(tiny_ti2v), PROMPT, seeds=(3,), sampling=STEPS, images=images)[0]
+    wanted = decode(encode(own.frames, STEPS.fps, **ENCODER)).frames
+    np.testing.assert_array_equal(pixels(sets[name][0].frames), pixels(wanted))
+
+
+def test_what_is_lossy_says_so(sets: dict[str, GenerationSet], server: Server) -> None:
+    for drawn in sets.values():
+        (item,) = drawn
+        assert drawn.codec == item.codec == "h264"
+        assert drawn.spec.route == "videos"
+        assert decode(item.mp4().read_bytes()).fps == STEPS.fps
+        assert item.stage_durations_s
+        with pytest.raises(StoreError, match="holds no trajectory"):
+            _ = item.trajectory
+    assert wb.load(sets["image"].key).codec == "h264"
+    np.testing.assert_array_equal(np.asarray(sets["image"][0].input_image), frame())
+
+
+def test_a_load_of_videos_is_answered_whole(sets: dict[str, GenerationSet], server: Server) -> None:
+    load = wb.Workload([PROMPT], seeds=(3,), sampling=STEPS, requests=3, concurrency=2)
+    result = server.load(load)
+    assert not result.failed
+    assert {row.sha256 for row in result.rows} == {sets["prompt"][0].sha256}
+
+
+def test_the_routes_of_pictures_are_refused(server: Server) -> None:
+    with pytest.raises(SpecError, match="this model draws videos; use route='videos'"):
+        server.generate(PROMPT, sampling=STEPS, route="images")

@@ -1,0 +1,56 @@
+"""What a quantizer runs through the 16-bit pipeline."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import Field, model_validator
+
+from workbench.spec import PIXELS_PER_TOKEN, Spec
+
+
+class Calibration(Spec):
+    """The user's own prompts, run through the pipeline at the size that is served."""
+
+    younger: ClassVar[frozenset[str]] = frozenset({"image_sha256"})
+    prompts: tuple[str, ...] = Field(min_length=1)
+    num_inference_steps: int = Field(8, ge=1)
+    """Denoising steps of each calibration run."""
+    height: int | None = Field(None, ge=PIXELS_PER_TOKEN, multiple_of=PIXELS_PER_TOKEN)
+    width: int | None = Field(None, ge=PIXELS_PER_TOKEN, multiple_of=PIXELS_PER_TOKEN)
+    """Pixels; None takes the model's own default."""
+    num_frames: int | None = Field(None, ge=1)
+    """Frames of a video; None takes the model's own default."""
+    guidance_scale: float = Field(4.0, ge=0)
+    seed: int = Field(0, ge=0)
+    images: tuple[str, ...] | None = Field(None, exclude=True)
+    """Files of first frames, for an image-to-video model: one for all prompts, or one for each.
+    Their content is in the key, not where they lie."""
+    image_sha256: tuple[str, ...] | None = None
+    """Of each of these files; filled in."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _digested(cls, values: Any) -> Any:
+        given = values.get("images") if isinstance(values, dict) else None
+        if given is None:
+            return values
+        files = [given] if isinstance(given, (str, Path)) else list(given)
+        if not all(isinstance(file, (str, Path)) for file in files):
+            raise ValueError("images are paths of picture files; save an image as PNG first")
+        missing = [str(file) for file in files if not Path(file).is_file()]
+        if missing:
+            raise ValueError(f"images={missing} are not there; give paths of picture files")
+        digests = [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files]
+        return {**values, "images": tuple(map(str, files)), "image_sha256": tuple(digests)}
+
+    @model_validator(mode="after")
+    def _an_image_a_prompt(self) -> Calibration:
+        count = len(self.image_sha256 or ())
+        if count not in (0, 1, len(self.prompts)):
+            raise ValueError(
+                f"{count} images for {len(self.prompts)} prompts; give one for all, or one for each"
+            )
+        return self

@@ -1,0 +1,194 @@
+"""Clips of one prompt and seed at several precisions: players, slices of time, curves by frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from workbench.errors import ComparisonRefused
+from workbench.eval.bands import Curve, banded
+from workbench.eval.clip_encoding import BUDGET
+from workbench.eval.figure_style import GREY, counted, styled, text, with_unit
+from workbench.eval.frames import frames_of
+from workbench.eval.labels import label, labels
+from workbench.eval.media import Html
+from workbench.eval.metric_table import Metric
+from workbench.eval.players import FrameCurve, players
+from workbench.eval.temporal_metrics import KNOWN
+from workbench.eval.time_slices import time_slices
+
+if TYPE_CHECKING:
+    from PIL import Image
+    from plotly.graph_objects import Figure
+
+    from workbench.eval.comparison import Comparison
+
+FPS = 16.0  # of a set whose request names none
+
+
+def clip_players(
+    comparisons: Iterable[Comparison],
+    prompt: int | str = 0,
+    seed: int | None = None,
+    *,
+    floor: Comparison | None = None,
+    metrics: Sequence[str] | None = None,
+    budget: int = BUDGET,
+) -> Html:
+    """One prompt and seed at all precisions, played by one clock, with the metrics by frame.
+
+    Opens at the worst frame of the first metric, over all candidates.
+
+    Args:
+        comparisons: one a candidate, against one reference.
+        prompt: the prompt, or its index in the reference.
+        seed: None takes the reference's first.
+        floor: the reference against its repeat, such as ``noise_floor(reference).repeat``.
+        metrics: keys to choose from, in this order; None takes all that the frames have.
+        budget: characters of the embedded frames at most.
+
+    Raises:
+        ComparisonRefused: no such prompt or seed in a comparison; an unknown metric; clips of
+            unequal lengths or sizes.
+    """
+    every = list(comparisons)
+    rows = _rows(every, prompt, seed)
+    names = labels(one.candidate for one in every)
+    tables = {name: one.frames(row) for name, one, row in zip(names, every, rows, strict=True)}
+    own = None if floor is None else floor.frames(*_rows([floor], *_asked(every[0], rows[0])))
+    keys = _keys(tables.values(), metrics)
+    curves = [
+        FrameCurve(
+            metric=KNOWN[key],
+            values={name: table[key].tolist() for name, table in tables.items()},
+            floor=None if own is None or key not in own else own[key].tolist(),
+        )
+        for key in keys
+    ]
+    asked, of = _asked(every[0], rows[0])
+    return players(
+        _clips(every, rows, names),
+        fps=every[0].reference.spec.sampling.fps or FPS,
+        curves=curves,
+        start=_worst(tables.values(), keys[0]) if keys else 0,
+        caption=f"{asked} · seed {of}",
+        budget=budget,
+    )
+
+
+def clip_slices(
+    comparisons: Iterable[Comparison],
+    prompt: int | str = 0,
+    seed: int | None = None,
+    *,
+    row: int | None = None,
+) -> Html:
+    """One row of pixels over time, of one prompt and seed at all precisions, below each other.
+
+    Args:
+        comparisons: one a candidate, against one reference.
+        prompt: the prompt, or its index in the reference.
+        seed: None takes the reference's first.
+        row: of pixels, from the top; None takes the one where the reference changes most.
+
+    Raises:
+        ComparisonRefused: no such prompt or seed in a comparison; a row outside the frames; clips
+            of one frame.
+    """
+    every = list(comparisons)
+    rows = _rows(every, prompt, seed)
+    clips = _clips(every, rows, labels(one.candidate for one in every))
+    asked, of = _asked(every[0], rows[0])
+    return time_slices(clips, row=row, caption=f"{asked} · seed {of}")
+
+
+def curves_by_frame(
+    frames: pd.DataFrame, metric: Metric, *, floor: pd.DataFrame | None = None
+) -> Figure:
+    """A metric by frame at each precision: median over the pairs, band from least to most.
+
+    Args:
+        frames: of :func:`workbench.eval.candidates.pair_frames`.
+        metric: one that they have. Infinite values (PSNR of identical frames) are gaps.
+        floor: the same of the reference against its repeat; drawn where it is farthest from
+            identical.
+    """
+    curve = Curve(x="frame", y=metric.key, about="frame {frame}", log=False)
+    figure = banded(frames, curve)
+    note = _add_floor(figure, metric, floor)
+    endless = int(np.isinf(frames[metric.key].astype(float)).sum())
+    left_out = f"; {endless} identical frames are gaps" if endless else ""
+    figure.update_xaxes(dtick=max(1, round(frames["frame"].max() / 16)))
+    return styled(
+        figure,
+        f"{text(metric.title)}, frame by frame",
+        f"median and range over {counted(frames)}; {metric.better} is closer{left_out}; {note}",
+        x="frame",
+        y=with_unit(metric.title, metric.unit),
+    )
+
+
+def _add_floor(figure: Figure, metric: Metric, floor: pd.DataFrame | None) -> str:
+    if floor is None:
+        return "no floor measured"
+    grouped = floor.groupby("frame")[metric.key]
+    values = (grouped.min() if metric.better == "higher" else grouped.max()).astype(float)
+    shown = values.where(np.isfinite(values) & (values != metric.identical))
+    if shown.isna().all():
+        return "the floor is bit-exact: the reference repeats itself"
+    line = {"color": GREY, "dash": "dot"}
+    figure.add_scatter(x=shown.index, y=shown, name="noise floor", mode="lines", line=line)
+    return "grey: the noise floor, reference against its repeat"
+
+
+def _asked(one: Comparison, row: int) -> tuple[str, int]:
+    pair = one.pairs[row][0]
+    return pair.prompt, pair.seed
+
+
+def _rows(every: Sequence[Comparison], prompt: int | str, seed: int | None) -> list[int]:
+    """Where each comparison has this prompt and seed."""
+    if not every:
+        raise ComparisonRefused("there is no comparison to show; pass one or more")
+    spec = every[0].reference.spec
+    wanted = dict(enumerate(spec.prompts.prompts)).get(prompt, prompt)
+    of = spec.seeds[0] if seed is None else seed
+    found = []
+    for one in every:
+        there = [_asked(one, row) for row in range(len(one.pairs))]
+        if (wanted, of) not in there:
+            raise ComparisonRefused(
+                f"{label(one.candidate)} has no pair of prompt {wanted!r} at seed {of}; it has "
+                f"{there}"
+            )
+        found.append(there.index((wanted, of)))
+    return found
+
+
+def _clips(
+    every: Sequence[Comparison], rows: Sequence[int], names: Sequence[str]
+) -> dict[str, list[Image.Image]]:
+    reference, _ = every[0].pairs[rows[0]]
+    candidates = [one.pairs[row][1] for one, row in zip(every, rows, strict=True)]
+    shown = dict(zip(names, map(frames_of, candidates), strict=True))
+    return {label(every[0].reference): frames_of(reference), **shown}
+
+
+def _keys(tables: Iterable[pd.DataFrame], metrics: Sequence[str] | None) -> list[str]:
+    """Metrics that every table has, none of them missing throughout."""
+    every = list(tables)
+    there = [key for key in KNOWN if all(key in one and one[key].notna().any() for one in every)]
+    if unknown := [key for key in metrics or () if key not in there]:
+        raise ComparisonRefused(
+            f"the frames have no {', '.join(unknown)}; they have {', '.join(there)}"
+        )
+    return there if metrics is None else list(metrics)
+
+
+def _worst(tables: Iterable[pd.DataFrame], metric: str) -> int:
+    sign = 1 if KNOWN[metric].better == "higher" else -1
+    found = pd.concat([table[["frame", metric]] for table in tables], ignore_index=True)
+    return int(found["frame"][(sign * found[metric].astype(float)).idxmin()])

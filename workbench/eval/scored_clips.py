@@ -1,0 +1,115 @@
+"""Two clips in one row: every metric of their frames pooled, and every metric over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.errors import ComparisonRefused
+from workbench.eval.clip_scores import frame_scores, pooled, transitions
+from workbench.eval.clips import Align, Clips, prepare_clips
+from workbench.eval.metrics import DEFAULT, Scores, wanted_metrics
+from workbench.eval.pictures import Fit
+from workbench.eval.temporal import finite_mean
+from workbench.eval.temporal_metrics import TEMPORAL
+
+AFFORDABLE = 4e6  # pixels of a frame times transitions: the metrics over time come by themselves
+SECONDS = 2.3e-6  # of one core a pixel and transition; docs/metrics.md, "Over time"
+
+
+def score_clips(
+    reference: Any,
+    candidate: Any,
+    *,
+    metrics: Sequence[str] = DEFAULT,
+    align: Align | None = None,
+    value_range: tuple[float, float] | None = None,
+    fit: Fit | None = None,
+    prompt: str | None = None,
+) -> Scores:
+    """Measure how far one clip is from another.
+
+    A metric of pictures is the mean over frames of what it is of each, PSNR the mean in dB over the
+    frames that differ: infinite where none does. docs/metrics.md, "Over time", says why.
+
+    Args:
+        reference: clip, as :func:`~workbench.eval.clips.prepare_clips` takes it; one frame will do.
+        candidate: clip of the same size.
+        metrics: keys of :func:`~workbench.eval.metrics.metric_table` that are not of latents. Left
+            out, the cheap ones of pictures, and those over time where frames times pixels are at
+            most ``AFFORDABLE``; what cannot be had is in ``missing`` with its reason.
+        align: ``"shorter"`` drops the last frames of the longer clip.
+        value_range: black and white of what is not uint8.
+        fit: for unequal sizes, ``"crop"`` or ``"resize"``.
+        prompt: what the candidate should show, for ``clip_score``.
+
+    Returns:
+        With ``frames``, one row a frame: frame, from 0; identical; the metrics of pictures; and,
+        where they were computed, the columns of
+        :func:`~workbench.eval.clip_scores.temporal_table` at the frame that each transition leads
+        to, no number at frame 0.
+
+    Raises:
+        ComparisonRefused: as :func:`~workbench.eval.clips.prepare_clips` does; an unknown metric;
+            frames too few or too small for one that was asked for by name.
+    """
+    keys = [metric.key for metric in wanted_metrics(metrics)]
+    chosen = metrics is not DEFAULT
+    pictures = DEFAULT if not chosen else [key for key in keys if key not in TEMPORAL]
+    over_time = [key for key in keys if key in TEMPORAL] if chosen else list(TEMPORAL)
+    clips = prepare_clips(reference, candidate, align=align, value_range=value_range, fit=fit)
+    frames = frame_scores(clips.reference, clips.candidate, metrics=pictures, prompt=prompt)
+    missing = dict(frames.attrs["missing"])
+    frames.insert(1, "identical", _identical(clips))
+    values = {
+        key: _mean(frames[key], frames["identical"])
+        for key in pictures
+        if key not in missing or frames[key].notna().any()
+    }
+    reason = "" if chosen else _too_much(clips)
+    if over_time and not reason:
+        try:
+            frames, of_clip = _with_transitions(frames, clips)
+            values |= {key: of_clip[key] for key in over_time}
+        except ComparisonRefused as error:
+            if chosen:
+                raise
+            reason = str(error)
+    missing |= dict.fromkeys(over_time, reason) if reason else {}
+    frames.attrs.clear()  # of frame_scores; pandas would compare them in every concat
+    return Scores(values, missing, clips.notes, clips.clamped, frames)
+
+
+def _identical(clips: Clips) -> list[bool]:
+    return [np.array_equal(*pair) for pair in zip(clips.reference, clips.candidate, strict=True)]
+
+
+def _mean(values: pd.Series, identical: pd.Series) -> float:
+    """Over the finite values; infinite where all are, as PSNR of identical frames is."""
+    if identical.all() and np.isposinf(values).all():
+        return float("inf")
+    return finite_mean(values.to_numpy(float))
+
+
+def _too_much(clips: Clips) -> str:
+    """Why the metrics over time do not come by themselves; empty where they do."""
+    number, height, width = clips.reference.shape[:3]
+    work = (number - 1) * height * width
+    if work <= AFFORDABLE:
+        return ""
+    return (
+        f"{number - 1} transitions of {width} x {height} pixels take about {work * SECONDS:.0f} s "
+        "of a core a pair; ask for it by name in metrics="
+    )
+
+
+def _with_transitions(frames: pd.DataFrame, clips: Clips) -> tuple[pd.DataFrame, dict[str, float]]:
+    if len(frames) < 2:
+        raise ComparisonRefused("metrics over time need at least 2 frames, got 1")
+    table, found = transitions(clips)
+    scores = pooled(clips, table, found)
+    table.attrs.clear()
+    return frames.merge(table, on="frame", how="left"), scores

@@ -1,0 +1,90 @@
+"""Frames into an H.264 file that people watch, and a file back into frames."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from workbench.errors import SpecError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+CRF = 16
+"""x264's constant rate factor: 0 is lossless, 18 is called visually lossless, 51 the worst."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Video:
+    """What a file holds."""
+
+    frames: list[Image.Image]
+    fps: float
+    codec: str
+    """Such as ``h264``."""
+
+
+def encode(
+    frames: Sequence[Image.Image], fps: float, *, crf: int = CRF, preset: str = "medium"
+) -> bytes:
+    """An MP4 file: H.264, yuv420p, the size of the frames.
+
+    Args:
+        frames: RGB, of one size with even sides.
+        fps: Frames a second, above 0.
+        crf: x264's constant rate factor, 0 to 51.
+        preset: x264's, ``ultrafast`` to ``veryslow``.
+
+    Raises:
+        SpecError: frames of several sizes, odd sides, or an impossible fps.
+    """
+    import av
+
+    width, height = _size(frames)
+    if not (math.isfinite(fps) and fps > 0):
+        raise SpecError(f"fps={fps}: frames a second are a number above 0; use one such as 16")
+    buffer = BytesIO()
+    with av.open(buffer, "w", format="mp4") as container:
+        stream = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(10_000))
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        stream.options = {"crf": str(crf), "preset": preset}
+        for frame in frames:
+            container.mux(stream.encode(av.VideoFrame.from_image(frame.convert("RGB"))))
+        container.mux(stream.encode(None))
+    return buffer.getvalue()
+
+
+def decode(content: bytes) -> Video:
+    """All frames of a video file, RGB.
+
+    Raises:
+        SpecError: no video.
+    """
+    import av
+
+    try:
+        with av.open(BytesIO(content)) as container:
+            stream = container.streams.video[0]
+            frames = [frame.to_image() for frame in container.decode(stream)]
+            fps, codec = float(stream.average_rate or 0), stream.codec_context.name
+    except (av.FFmpegError, IndexError) as error:
+        raise SpecError(
+            f"{len(content)} bytes hold no video that can be read ({error}); give an MP4 file"
+        ) from None
+    return Video(frames=frames, fps=fps, codec=codec)
+
+
+def _size(frames: Sequence[Image.Image]) -> tuple[int, int]:
+    sizes = {frame.size for frame in frames}
+    if len(sizes) != 1:
+        raise SpecError(f"{len(frames)} frames of sizes {sorted(sizes)}; give frames of one size")
+    (size,) = sizes
+    if any(side % 2 for side in size):
+        raise SpecError(
+            f"frames of {size[0]} x {size[1]} pixels: yuv420p halves both sides; use even ones"
+        )
+    return size
