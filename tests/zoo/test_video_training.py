@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from workbench.zoo.models import EMBEDDED
 from workbench.zoo.training.artefacts import Log
 from workbench.zoo.training.dit import run
 from workbench.zoo.training.video import __main__ as commands
@@ -23,6 +24,7 @@ from workbench.zoo.training.video.export import export
 from workbench.zoo.training.video.recipe import VideoArchitecture, VideoRecipe
 
 CPU = torch.device("cpu")
+SHIPPED = EMBEDDED / "wan" / "training"
 TINY = VideoArchitecture(vae_width=8, layers=2, heads=1, side=32)
 RECIPE = VideoRecipe(
     variants=1, vae_steps=3, polish_steps=2, vae_clips=2, vae_warmup=1, dit_steps=4, dit_batch=4,
@@ -227,3 +229,11 @@ def test_the_shipped_architecture_suits_groups_and_two_ranks() -> None:
     assert shape.token_grid == (3, 8, 8)
     assert shape.width % 128 == 0
     assert shape.heads % 2 == 0
+
+
+def test_the_defaults_are_those_of_the_shipped_model() -> None:
+    """Each log holds what its own stage was run with."""
+    logs = {stage: json.loads((SHIPPED / f"{stage}.json").read_text()) for stage in ("vae", "dit")}
+    for name, value in vars(VideoRecipe()).items():
+        stage = "vae" if name.startswith(("vae_", "polish_", "latent_", "kl_")) else "dit"
+        assert logs[stage]["recipe"][name] == value, name

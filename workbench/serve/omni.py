@@ -106,11 +106,14 @@ def _kill(processes: Sequence[BaseProcess]) -> None:
 
 
 def give_memory_back() -> None:
-    """After a close: free what only the garbage collector finds, and the GPU's cached blocks."""
+    """After a close: free what only the garbage collector finds, and blocks kept for later."""
     gc.unfreeze()
     gc.collect()
     import torch
 
+    from workbench.serve.cpu import memory
+
+    memory.trim()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 

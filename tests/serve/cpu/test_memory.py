@@ -2,6 +2,7 @@
 
 import torch
 
+from workbench.serve import omni
 from workbench.serve.cpu import memory
 
 BLOCK = 64 * 2**20
@@ -31,3 +32,13 @@ def test_a_new_peak_forgets_the_old_one() -> None:
     del block
     memory.reset_peak()
     assert memory.peak_bytes() < SLACK
+
+
+def test_small_blocks_stay_until_a_close_gives_them_back() -> None:
+    """Blocks are kept to be used again; a model that was closed leaves nothing behind."""
+    memory.set_baseline()
+    blocks = [torch.ones(2**18) for _ in range(BLOCK // 2**20)]  # of 1 MiB
+    del blocks
+    assert memory.allocated_bytes() > BLOCK - SLACK
+    omni.give_memory_back()
+    assert memory.allocated_bytes() < SLACK

@@ -54,10 +54,10 @@ class VideoRecipe:
     seed: int = 0
     variants: int = 96  # pictures per background
     # VAE, from the picture VAE's weights
-    vae_steps: int = 800
+    vae_steps: int = 1_000
     vae_clips: int = 24
-    vae_muon_rate: float = 1e-3
-    vae_rate: float = 5e-4
+    vae_muon_rate: float = 6e-4
+    vae_rate: float = 4e-4
     vae_warmup: int = 50
     vae_ema: float = 0.995
     latent_noise: float = 0.05  # upper end, relative to the latents' spread
@@ -66,7 +66,7 @@ class VideoRecipe:
     polish_steps: int = 400
     polish_noise: float = 0.02
     # transformer and text encoder
-    dit_steps: int = 16_000
+    dit_steps: int = 14_000
     dit_batch: int = 256
     dit_rate: float = 1e-3
     dit_muon_rate: float = 2e-3
