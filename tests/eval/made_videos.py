@@ -1,6 +1,7 @@
 """Sets of videos whose errors are known, through the real records and store; no engine."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from conftest import PROMPTS, STEPS, audit_of, latents_of, launch_of
@@ -28,13 +29,14 @@ def make_videos(
     seeds: tuple[int, ...] = (0, 7),
     repeat: int = 0,
     noise: float = 0.01,
+    launch: dict[str, Any] | None = None,
 ) -> GenerationSet:
     """Balls that go right, one a prompt and seed; ``fault`` changes floats from 0 to 1.
 
     ``noise`` is the error of the latents, of every set but the reference and its repeats.
     """
     spec = GenerateSpec(
-        launch=launch_of(precision),
+        launch=launch_of(precision, **(launch or {})),
         prompts=PromptSet(prompts),
         seeds=seeds,
         sampling=Sampling(num_inference_steps=STEPS, num_frames=frames, fps=8),

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import PROMPTS
 from made_videos import make_videos
@@ -68,6 +69,37 @@ def test_one_comparison_plays_and_slices_its_rows(both):
         assert prompt.split(" <")[0] in str(shown)
 
 
+def test_a_candidate_of_the_reference_s_precision_stands_beside_it(compared):
+    reference = compared["FP8"].reference
+    other = make_videos(
+        fault=lambda clip: noisy(clip, 40), launch={"attention_backend": "FLASH_ATTN"}
+    )
+    apart = compare(reference, other, across=("attention_backend",))
+    page = str(clip_players([apart, compared["FP8"], apart], metrics=["jitter"]))
+    named = "BF16 (attention_backend=FLASH_ATTN)"
+    for name in ("reference BF16", named, "FP8", f"{named} #2"):
+        assert f"<figcaption>{name}</figcaption>" in page
+    assert page.count("<canvas data-clip") == 4
+    assert "BF16 (attention_backend=FLASH_ATTN)" in str(clip_slices([apart]))
+
+
+@pytest.mark.parametrize("figure", [clip_players, clip_slices])
+def test_comparisons_against_several_references_are_refused(compared, figure):
+    other = compare(compared["FP8"].candidate, compared["INT8"].candidate)
+    with pytest.raises(ComparisonRefused, match="against several references"):
+        figure([compared["FP8"], other])
+
+
+def test_a_floor_that_lacks_the_pair_is_said_and_not_drawn(compared):
+    reference = compared["FP8"].reference
+    short = compare(reference, make_videos(repeat=3, seeds=(0,)))
+    row = [pair[0].seed for pair in compared["FP8"].pairs].index(7)
+    one = compare(reference, compared["FP8"].candidate, floor=short, metrics=["psnr_db", "mae"])
+    page = str(one.players(row))
+    assert "no floor measured" in page
+    assert '"floor": null' in page
+
+
 def test_curves_by_frame_have_the_floor_where_there_is_one(both, compared):
     figure = curves_by_frame(
         pair_frames(both), KNOWN["jitter"], floor=pair_frames([compared["floor"]])
@@ -89,6 +121,17 @@ def test_an_exact_floor_is_said_and_not_drawn(both, compared):
     assert "no floor measured" in (
         curves_by_frame(pair_frames(both), KNOWN["ssim"]).layout.title.subtitle.text
     )
+
+
+def test_infinite_errors_are_not_called_identical():
+    frames = pd.DataFrame({"precision": "FP8", "prompt": "a", "seed": 0, "frame": range(3)})
+    frames = frames.assign(motion_error=[np.nan, np.inf, 0.5], warping_error=[np.nan, -0.1, 0.01])
+    said = curves_by_frame(frames, KNOWN["motion_error"]).layout.title.subtitle.text
+    assert "lower is closer; 1 infinite values are gaps" in said
+    floor = frames.assign(warping_error=[np.nan, -0.2, 0.0])
+    figure = curves_by_frame(frames, KNOWN["warping_error"], floor=floor)
+    assert "nearer to 0 is closer" in figure.layout.title.subtitle.text
+    assert np.nanmin(figure.data[-1].y) == -0.2
 
 
 def test_identical_frames_are_gaps_and_counted(compared):

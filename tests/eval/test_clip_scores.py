@@ -172,6 +172,11 @@ def test_worst_frames_leave_out_what_is_no_number_and_follow_the_better_end():
     assert worst_frames(table, "flip", 2)["frame"].tolist() == [1, 2]
 
 
+def test_worst_frames_of_a_signed_metric_are_the_farthest_on_either_side():
+    table = pd.DataFrame({"frame": range(3), "warping_error": [0.0, -0.1, 0.05]})
+    assert worst_frames(table, "warping_error")["frame"].tolist() == [1, 2, 0]
+
+
 @pytest.mark.parametrize("wrong", ["psnr_db", "frame", "flips"])
 def test_a_metric_that_is_not_there_is_refused_with_those_that_are(wrong):
     with pytest.raises(ComparisonRefused, match=f"no metric '{wrong}' here; there are flip, ssim"):

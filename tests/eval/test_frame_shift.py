@@ -44,6 +44,29 @@ def test_a_blur_and_a_change_of_brightness_are_no_shift():
         assert shift_between(frame[0], changed[0]) == pytest.approx((0, 0), abs=0.1)
 
 
+def scene(left, top, flat=0.1):
+    """A textured ball of 24 pixels before a background that stands still, of little contrast."""
+    source = np.random.default_rng(3)
+    frame = 0.4 + flat * (texture(source, 64, 96) - 0.5)
+    frame[top : top + 24, left : left + 24] = texture(source, 24, 24)
+    return frame
+
+
+@pytest.mark.parametrize("flat", [0.03, 0.1, 0.3])
+@pytest.mark.parametrize("move", [(16, -16), (12, 0), (-10, 6)])
+def test_a_subject_elsewhere_before_a_standing_background_is_no_shift_of_the_frame(move, flat):
+    right, down = move
+    found = shift_between(scene(36, 20, flat), scene(36 + right, 20 + down, flat))
+    assert np.isnan(found).all() or found == pytest.approx((0, 0), abs=0.5)
+
+
+def test_the_peak_of_a_subject_is_refused_by_what_undoing_it_does(monkeypatch):
+    frames = scene(36, 20), scene(52, 4)
+    assert np.isnan(shift_between(*frames)).all()
+    monkeypatch.setattr("workbench.eval.frame_shift._helps", lambda *_: True)
+    assert shift_between(*frames) == pytest.approx((16, -16), abs=0.5)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_unrelated_frames_have_no_shift_that_can_be_told(seed):
     a, b = (texture(np.random.default_rng(s), 48, 64) for s in (seed, seed + 100))

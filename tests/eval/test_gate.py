@@ -41,6 +41,15 @@ def test_identical_pairs_pass_and_nan_fails():
     assert judged(psnr_db=1000, table=table).failing["seed"].tolist() == [0]
 
 
+def test_a_metric_with_a_sign_is_judged_by_its_distance():
+    table = TABLE.iloc[:3].assign(warping_error=[0.01, -0.1, 0.04])
+    found = judged(table=table, warping_error=0.02)
+    assert found.failing["value"].tolist() == [-0.1, 0.04]
+    assert "farther than 0.02 from 0 in 2 of 3 pairs" in str(found)
+    with pytest.raises(ComparisonRefused, match=r"warping_error=-0\.1: .*distance from 0"):
+        judged(table=table, warping_error=-0.1)
+
+
 def test_a_tenth_of_thirty_is_three():
     table = pd.concat([TABLE] * 3)
     assert judged(quantile=0.1, psnr_db=21, table=table).allowed == 3

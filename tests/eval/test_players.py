@@ -62,6 +62,22 @@ def test_what_is_said_of_the_floor():
     assert "no floor measured" in str(players(CLIPS, fps=8, curves=[without]))
 
 
+def test_lines_of_one_colour_have_dashes_of_their_own():
+    clips = CLIPS | {"FP8_PER_CHANNEL_PER_TOKEN": CLIPS["FP8"]}
+    values = {name: [NAN, 0, 0, 2, 2] for name in list(clips)[1:]}
+    page = str(players(clips, fps=8, curves=[FrameCurve(metric=KNOWN["jitter"], values=values)]))
+    looks = re.findall(r'"colour": "(#\w+)", "dash": "([^"]*)"', page)
+    assert looks[0][0] == looks[2][0]
+    assert [dash for _, dash in looks] == ["", "", "10 4"]
+
+
+def test_the_worst_frame_of_a_signed_metric_is_the_farthest():
+    drift = FrameCurve(metric=KNOWN["subject_drift"], values={"FP8": [NAN, 0, -0.2, 0.1, 0]})
+    page = str(players({name: CLIPS[name] for name in ("BF16", "FP8")}, fps=8, curves=[drift]))
+    assert '"middle": 0.0' in page
+    assert "no unit, nearer to 0 is closer" in page
+
+
 PLAYS = """
 const root = document.querySelector(".wb"), find = (what) => root.querySelector(what);
 const said = [], note = () => said.push(find("output").textContent.match(/frame (\\d+)/)[1]);

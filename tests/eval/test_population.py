@@ -10,6 +10,7 @@ from workbench.eval.population import interval, paired_effect, spread, summarise
 def test_the_spread_of_a_hand_case():
     assert spread(pd.Series([30.0, np.inf, 40.0, 50.0, 20.0])) == {
         "finite": 4,
+        "infinite": 0,
         "mean": 35.0,
         "min": 20.0,
         "q1": 27.5,
@@ -21,8 +22,27 @@ def test_the_spread_of_a_hand_case():
 
 def test_nothing_finite_is_not_a_number():
     found = spread(pd.Series([np.inf, np.inf]))
-    assert found["finite"] == 0
-    assert np.isnan([found[name] for name in found if name != "finite"]).all()
+    assert (found.pop("finite"), found.pop("infinite")) == (0, 0)
+    assert np.isnan(list(found.values())).all()
+
+
+def test_an_infinite_error_counts():
+    values = pd.Series([1.0, np.inf, 2.0, np.inf, np.nan, 3.0])
+    found = spread(values, identical=0.0)
+    assert (found["finite"], found["infinite"]) == (3, 2)
+    assert [found[name] for name in ("min", "q1", "median", "q3", "max")] == [
+        1,
+        2,
+        3,
+        *[np.inf] * 2,
+    ]
+    assert found["mean"] == np.inf
+    low, high = interval(values, "abcdef", 0.0)
+    assert 1 <= low <= 3
+    assert high == np.inf
+    table = pairs([1.0, np.inf, np.inf]).rename(columns={"psnr_db": "motion_error"})
+    row = summarised(table.assign(identical=False), None).loc["motion_error"]
+    assert (row["infinite"], row["median"]) == (2, np.inf)
 
 
 def test_one_pair_a_prompt_is_the_ordinary_bootstrap():
@@ -80,7 +100,10 @@ def test_foreign_tables_are_refused():
 
 def test_the_worst_is_the_farthest_from_identical():
     assert worst(pd.Series([30.0, np.inf]), "psnr_db") == 30
-    assert worst(pd.Series([0.1, 0.3]), "relative_l2") == 0.3
+    assert worst(pd.Series([0.1, 0.3, np.nan]), "relative_l2") == 0.3
+    assert worst(pd.Series([0.01, -0.1, 0.05]), "warping_error") == -0.1
+    assert worst(pd.Series([np.inf, np.nan]), "psnr_db") == np.inf
+    assert np.isnan(worst(pd.Series([np.nan]), "jitter"))
 
 
 def test_summarised_counts_identical_pairs():

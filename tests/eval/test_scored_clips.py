@@ -1,13 +1,18 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from moving_clips import as_uint8, ball_clip, noisy
 from PIL import Image
 
 from workbench.errors import ComparisonRefused
+from workbench.eval import metrics
+from workbench.eval.clip_shift import jitter
 from workbench.eval.clips import is_clip
+from workbench.eval.gate import gate
 from workbench.eval.metrics import score, score_pairs
-from workbench.eval.temporal import jitter
 
 CLIP = as_uint8(ball_clip(4))
 OTHER = as_uint8(np.clip(noisy(ball_clip(4), 30), 0, 1))
@@ -43,8 +48,26 @@ def test_a_clip_is_scored_in_any_form(form):
 
 def test_metrics_over_time_alone():
     found = score(CLIP, OTHER, metrics="jitter")
-    assert list(found.values) == ["jitter"]
+    assert list(found.values) == ["jitter", "shift_found"]  # of how many frames it speaks
     assert found.frames["identical"].tolist() == [False] * 4
+
+
+def test_noise_after_a_given_first_frame_has_no_shift_to_pass_a_gate_with():
+    noise = np.random.default_rng(1).integers(0, 256, (3, *CLIP.shape[1:]), np.uint8)
+    found = score(CLIP, np.concatenate([CLIP[:1], noise]))
+    assert np.isnan([found.values[name] for name in ("shift_error", "jitter")]).all()
+    assert found.values["shift_found"] == 0
+    assert 0 < found.values["matched_share"] <= 1
+    table = pd.DataFrame([{"prompt": "a", "seed": 0, **found.values}])
+    assert not gate(table, {"shift_error": 0.1}, 0.0, {})
+
+
+def test_frame_0_has_the_shift_that_the_clip_counts():
+    found = score(CLIP, np.roll(CLIP, 2, axis=2))
+    columns = ["shift_error", "shift_x_px", "shift_y_px"]
+    assert found.frames.loc[0, columns].tolist() == pytest.approx([2, 2, 0], abs=1e-3)
+    assert found.frames["shift_error"].mean() == pytest.approx(found.values["shift_error"])
+    assert np.isnan(found.frames.loc[0, "jitter"])
 
 
 def test_unequal_sizes_are_fitted_as_pictures_are():
@@ -73,6 +96,39 @@ def test_small_clips_say_what_is_missing_unless_it_was_asked_for():
     assert found.values["psnr_db"] > 20
     with pytest.raises(ComparisonRefused, match="16 x 16"):
         score(CLIP[:, :12, :12], OTHER[:, :12, :12], metrics=["jitter"])
+
+
+def test_a_metric_that_some_frames_lack_is_noted_and_not_missing():
+    reference = CLIP.copy()
+    reference[1] = 128  # no fine detail, and the candidate has
+    found = score(reference, OTHER)
+    assert found.values["high_frequency_error"] > 0
+    assert "high_frequency_error" not in found.missing
+    assert any(note.startswith("high_frequency_error: 1 of 4 frames left") for note in found.notes)
+
+
+def test_frames_of_clips_are_scored_in_the_pool_of_the_clips(monkeypatch):
+    pools, taken, most = [], 0, 0
+
+    class Counted(ThreadPoolExecutor):
+        def __init__(self, *args, **options):
+            pools.append(args)
+            super().__init__(*args, **options)
+
+    def pairs():
+        nonlocal taken
+        for _ in range(6):
+            taken += 1
+            yield CLIP, OTHER
+
+    monkeypatch.setattr(metrics, "ThreadPoolExecutor", Counted)
+    monkeypatch.setattr(metrics.os, "cpu_count", lambda: 2)
+    for done, found in enumerate(score_pairs(pairs(), ["psnr_db"])):
+        most = max(most, taken - done)
+        assert len(found.frames) == 4
+    assert (pools, most, done) == ([(2,)], 2, 5)
+    score(CLIP, OTHER, metrics=["psnr_db"])  # a clip by itself has the cores for its frames
+    assert len(pools) == 2
 
 
 def test_one_frame_has_no_metrics_over_time():

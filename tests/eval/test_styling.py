@@ -32,6 +32,11 @@ def test_what_takes_meaning_from_speed_is_said_below(html):
     assert "Speed is not meaningful here: FP8 runs on reference kernels; this ran on a CPU" in html
 
 
+def test_of_pictures_nothing_is_said_about_time(html):
+    assert "flicker" not in html
+    assert "frames" not in html
+
+
 def test_a_gpu_needs_no_such_note(make_set):
     cuda = {"audit": {"platform": "cuda"}}
     reference = make_set(**cuda)

@@ -13,17 +13,15 @@ from moving_clips import (
 )
 
 from workbench.errors import ComparisonRefused
+from workbench.eval.clip_shift import jitter, shift_error, shift_scores, shifts
 from workbench.eval.clips import prepare_clips
 from workbench.eval.optical_flow import motions
 from workbench.eval.temporal import (
     MotionMagnitude,
     flicker,
     flicker_error,
-    jitter,
     motion_error,
     motion_magnitude,
-    shift_error,
-    shifts,
     temporal_flickering,
     warping,
     warping_error,
@@ -176,18 +174,28 @@ def test_every_fourth_frame_shifted_by_two_pixels_is_found_exactly():
 
 
 def test_frames_without_a_shift_are_left_out():
-    other = CLIP.copy()
+    other = noisy(CLIP, 45)
     other[4] = texture(np.random.default_rng(9), *CLIP.shape[1:3])
     found = shifts(prepare_clips(CLIP, other))
     assert np.isnan(found[4]).all()
     assert np.isfinite(np.delete(found, 4, axis=0)).all()
-    assert (shift_error(CLIP, other), jitter(CLIP, other)) == (0.0, 0.0)
+    assert shift_error(CLIP, other) == pytest.approx(0, abs=0.1)
+    assert jitter(CLIP, other) == pytest.approx(0, abs=0.1)
 
 
 def test_no_shift_at_all_is_no_number():
     other = np.stack([texture(np.random.default_rng(s), 48, 64) for s in range(50, 59)])
     assert np.isnan(shift_error(CLIP, other))
     assert np.isnan(jitter(CLIP, other))
+
+
+@pytest.mark.parametrize(("lost", "told"), [(8, False), (5, False), (4, True)])
+def test_a_given_first_frame_speaks_for_none_of_the_others(lost, told):
+    other = np.concatenate([CLIP[:1], noisy(CLIP[1:], 45)])
+    other[9 - lost :] = np.random.default_rng(1).random((lost, *CLIP.shape[1:]))
+    assert np.isfinite([shift_error(CLIP, other), jitter(CLIP, other)]).tolist() == [told] * 2
+    clips = prepare_clips(CLIP, other, value_range=(0, 1))
+    assert shift_scores(clips, shifts(clips)).found == pytest.approx(1 - lost / 8)
 
 
 def test_temporal_flickering_by_hand_and_by_vbench_s_formula():

@@ -5,7 +5,7 @@ import pytest
 
 from workbench.eval.clip_scores import temporal_scores
 from workbench.eval.metrics import METRICS
-from workbench.eval.temporal_metrics import TEMPORAL, VBENCH
+from workbench.eval.temporal_metrics import KNOWN, TEMPORAL, VBENCH
 
 
 def test_the_table_names_every_metric_over_time():
@@ -28,6 +28,15 @@ def test_every_entry_over_time_is_whole(metric):
     assert metric.source
     assert metric.lower < metric.upper
     assert (metric.on, metric.better, metric.identical) == ("clips", "lower", 0.0)
+
+
+def test_some_lie_on_both_sides_of_identical():
+    signed = [metric.key for metric in KNOWN.values() if metric.signed]
+    assert signed == ["warping_error", "subject_drift", "background_drift"]
+    assert KNOWN["warping_error"].closer == "nearer to 0 is closer"
+    assert KNOWN["psnr_db"].closer == "higher is closer"
+    assert KNOWN["subject_drift"].farness(-0.3) == 0.3
+    assert KNOWN["ssim"].farness(0.9) > KNOWN["ssim"].farness(1.0)
 
 
 def test_only_flickering_claims_to_be_vbench_s():

@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -6,11 +8,12 @@ from moving_clips import every_fourth_shifted, noisy
 
 from workbench.errors import ComparisonRefused
 from workbench.eval import compare, guard, scored_clips, style, summary
-from workbench.eval.candidates import metric_stats, pair_frames
+from workbench.eval.candidates import fidelity_order, metric_stats, pair_frames
 from workbench.eval.floor import NoiseFloor
 from workbench.eval.media import grid
 from workbench.eval.metrics import DEFAULT, METRICS, score
 from workbench.eval.run_card import run_card
+from workbench.eval.scored_clips import FACTS
 from workbench.eval.temporal_metrics import TEMPORAL
 
 ONE = {"prompts": ("a ball",), "seeds": (0,)}
@@ -99,7 +102,8 @@ def test_a_pair_gives_what_score_gives_of_its_frames(compared):
     scored = score(a.frames, b.frames)
     row = one.table().loc[0]
     assert {name: row[name] for name in scored.values} == scored.values
-    assert set(scored.values) == {*DEFAULT, *TEMPORAL}
+    assert set(scored.values) == {*DEFAULT, *TEMPORAL, *FACTS}
+    assert set(FACTS).isdisjoint(one.summary().index)  # no end of them is better
 
 
 def test_identical_clips_are_exactly_zero(sets):
@@ -131,6 +135,36 @@ def test_summary_floor_gate_and_effects_know_the_metrics_over_time(compared, set
     assert held.table()["identical"].tolist() == [4]
 
 
+def test_the_summary_of_videos_shows_what_psnr_does_not_see(compared, sets):
+    fault, noise = compared["fault"], compared["noise"]
+    table = summary(sets["reference"], [fault, noise], floor=fault.floor)
+    assert table["jitter"].tolist()[1:] == [
+        0,
+        *(one.summary()["median"]["jitter"] for one in (fault, noise)),
+    ]
+    assert list(table).index("flicker_error") == list(table).index("flip") + 1
+    page = style(table).to_html()
+    for said in ("flicker, of white ↓", "jitter, px a frame ↓", "is the mean over its frames"):
+        assert said in page
+    order = fidelity_order([noise, fault])
+    assert order["psnr_db"].is_monotonic_decreasing
+    assert "says nothing about time: read flicker and jitter" in order.attrs["time_note"]
+
+
+def test_a_clip_that_stands_still_is_infinitely_far_in_motion(monkeypatch, tmp_path):
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
+    reference = make_videos(**ONE)
+    frozen = make_videos("INT8", lambda clip: np.repeat(clip[:1], len(clip), axis=0), **ONE)
+    floor = compare(reference, make_videos(repeat=1, **ONE))
+    one = compare(reference, frozen, floor=floor)
+    row = one.summary().loc["motion_error"]
+    assert (row["finite"], row["infinite"], row["median"]) == (0, 1, np.inf)
+    assert not one.gate(motion_error=5)
+    card = json.loads(run_card(reference, [one], floor=floor).read_text())
+    of_motion = next(m for m in card["metrics"]["INT8"] if m["metric"] == "motion_error")
+    assert (of_motion["infinite"], of_motion["median"]) == (1, None)
+
+
 def test_every_frame_of_every_candidate_in_one_table(compared):
     table = pair_frames(compared.values())
     assert list(table)[:4] == ["precision", "prompt", "seed", "frame"]
@@ -150,6 +184,7 @@ def test_a_given_first_frame_does_not_make_the_mean_infinite(sets, monkeypatch, 
     assert not shown.table()["identical"][0]
     page = grid({"BF16": shown.reference, "INT8": shown.candidate})
     assert "frame 0: identical" in str(page)
+    assert "frames" not in vars(shown.candidate[0])  # read, and not kept
 
 
 class TestUnequalClips:

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from workbench.eval.figure_style import GREY, colour, shaded, text
 
 INSIDE = 1e-16  # relative L2 below float64's own rounding: nothing to see on a log axis
-_DASHES = ("solid", "dash", "dot", "dashdot")
+DASHES = ("solid", "dash", "dot", "dashdot")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ def banded(rows: pd.DataFrame, curve: Curve) -> go.Figure:
     used: list[str] = []
     for precision, of_one in rows.groupby("precision", sort=False):
         shade = colour(str(precision))
-        dash = _DASHES[used.count(shade) % len(_DASHES)]  # two precisions may share a colour
+        dash = DASHES[used.count(shade) % len(DASHES)]  # two precisions may share a colour
         used.append(shade)
         figure.add_traces(_band(str(precision), curve.spread(of_one), shade, dash))
     if curve.log:

@@ -84,16 +84,32 @@ def fidelity_order(comparisons: Iterable[Comparison]) -> pd.DataFrame:
     Returns:
         precision; psnr_db (median over the finite values, infinite when all are identical); n; and
         closer_than_next: in how many of the pairs common to both this one beats the next row.
+        ``attrs["time_note"]`` of videos: what this order does not say.
     """
     ranked = sorted(comparisons, key=median_psnr, reverse=True)
     beaten = [_wins(a, b) for a, b in pairwise(ranked)] + ["–"]
-    return pd.DataFrame(
+    order = pd.DataFrame(
         {
             "precision": labels(one.candidate for one in ranked),
             "psnr_db": [median_psnr(one) for one in ranked],
             "n": [len(one.pairs) for one in ranked],
             "closer_than_next": beaten[: len(ranked)],
         }
+    )
+    order.attrs["time_note"] = time_note(ranked)
+    return order
+
+
+def time_note(comparisons: Iterable[Comparison]) -> str:
+    """What PSNR does not say of videos; empty of pictures."""
+    frames = [one.frames(row) for one in comparisons for row in range(len(one.pairs))]
+    if all(len(of_pair) < 2 for of_pair in frames):
+        return ""
+    measured = any("jitter" in of_pair or "flicker_error" in of_pair for of_pair in frames)
+    instead = "read flicker and jitter beside it" if measured else "and no metric over time is here"
+    return (
+        "PSNR of a video is the mean over its frames; an order by it says nothing about time: "
+        f"{instead}."
     )
 
 

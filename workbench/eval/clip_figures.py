@@ -17,6 +17,7 @@ from workbench.eval.labels import label, labels
 from workbench.eval.media import Html
 from workbench.eval.metric_table import Metric
 from workbench.eval.players import FrameCurve, players
+from workbench.eval.population import worst
 from workbench.eval.temporal_metrics import KNOWN
 from workbench.eval.time_slices import time_slices
 
@@ -46,19 +47,20 @@ def clip_players(
         comparisons: one a candidate, against one reference.
         prompt: the prompt, or its index in the reference.
         seed: None takes the reference's first.
-        floor: the reference against its repeat, such as ``noise_floor(reference).repeat``.
+        floor: the reference against its repeat, such as ``noise_floor(reference).repeat``; where it
+            lacks this pair, none is drawn.
         metrics: keys to choose from, in this order; None takes all that the frames have.
         budget: characters of the embedded frames at most.
 
     Raises:
-        ComparisonRefused: no such prompt or seed in a comparison; an unknown metric; clips of
-            unequal lengths or sizes.
+        ComparisonRefused: no such prompt or seed in a comparison; comparisons against several
+            references; an unknown metric; clips of unequal lengths or sizes.
     """
     every = list(comparisons)
     rows = _rows(every, prompt, seed)
-    names = labels(one.candidate for one in every)
-    tables = {name: one.frames(row) for name, one, row in zip(names, every, rows, strict=True)}
-    own = None if floor is None else floor.frames(*_rows([floor], *_asked(every[0], rows[0])))
+    names = _names(every)
+    tables = {name: one.frames(row) for name, one, row in zip(names[1:], every, rows, strict=True)}
+    own = None if floor is None else _own_floor(floor, _asked(every[0], rows[0]))
     keys = _keys(tables.values(), metrics)
     curves = [
         FrameCurve(
@@ -95,12 +97,12 @@ def clip_slices(
         row: of pixels, from the top; None takes the one where the reference changes most.
 
     Raises:
-        ComparisonRefused: no such prompt or seed in a comparison; a row outside the frames; clips
-            of one frame.
+        ComparisonRefused: no such prompt or seed in a comparison; comparisons against several
+            references; a row outside the frames; clips of one frame.
     """
     every = list(comparisons)
     rows = _rows(every, prompt, seed)
-    clips = _clips(every, rows, labels(one.candidate for one in every))
+    clips = _clips(every, rows, _names(every))
     asked, of = _asked(every[0], rows[0])
     return time_slices(clips, row=row, caption=f"{asked} · seed {of}")
 
@@ -112,7 +114,8 @@ def curves_by_frame(
 
     Args:
         frames: of :func:`workbench.eval.candidates.pair_frames`.
-        metric: one that they have. Infinite values (PSNR of identical frames) are gaps.
+        metric: one that they have. Infinite values are gaps: PSNR of identical frames, the error of
+            the motion where one of the two stands still.
         floor: the same of the reference against its repeat; drawn where it is farthest from
             identical.
     """
@@ -120,12 +123,13 @@ def curves_by_frame(
     figure = banded(frames, curve)
     note = _add_floor(figure, metric, floor)
     endless = int(np.isinf(frames[metric.key].astype(float)).sum())
-    left_out = f"; {endless} identical frames are gaps" if endless else ""
+    called = "identical frames" if np.isinf(metric.identical) else "infinite values"
+    left_out = f"; {endless} {called} are gaps" if endless else ""
     figure.update_xaxes(dtick=max(1, round(frames["frame"].max() / 16)))
     return styled(
         figure,
         f"{text(metric.title)}, frame by frame",
-        f"median and range over {counted(frames)}; {metric.better} is closer{left_out}; {note}",
+        f"median and range over {counted(frames)}; {metric.closer}{left_out}; {note}",
         x="frame",
         y=with_unit(metric.title, metric.unit),
     )
@@ -135,7 +139,7 @@ def _add_floor(figure: Figure, metric: Metric, floor: pd.DataFrame | None) -> st
     if floor is None:
         return "no floor measured"
     grouped = floor.groupby("frame")[metric.key]
-    values = (grouped.min() if metric.better == "higher" else grouped.max()).astype(float)
+    values = grouped.agg(worst, metric.key).astype(float)
     shown = values.where(np.isfinite(values) & (values != metric.identical))
     if shown.isna().all():
         return "the floor is bit-exact: the reference repeats itself"
@@ -156,6 +160,11 @@ def _rows(every: Sequence[Comparison], prompt: int | str, seed: int | None) -> l
     spec = every[0].reference.spec
     wanted = dict(enumerate(spec.prompts.prompts)).get(prompt, prompt)
     of = spec.seeds[0] if seed is None else seed
+    if len({one.reference.key for one in every}) > 1:
+        against = ", ".join(dict.fromkeys(one.reference.key for one in every))
+        raise ComparisonRefused(
+            f"these comparisons are against several references ({against}); show those of one"
+        )
     found = []
     for one in every:
         there = [_asked(one, row) for row in range(len(one.pairs))]
@@ -173,8 +182,20 @@ def _clips(
 ) -> dict[str, list[Image.Image]]:
     reference, _ = every[0].pairs[rows[0]]
     candidates = [one.pairs[row][1] for one, row in zip(every, rows, strict=True)]
-    shown = dict(zip(names, map(frames_of, candidates), strict=True))
-    return {label(every[0].reference): frames_of(reference), **shown}
+    return dict(zip(names, map(frames_of, [reference, *candidates]), strict=True))
+
+
+def _names(every: Sequence[Comparison]) -> list[str]:
+    """Of the reference and each candidate, all different."""
+    plain = labels([every[0].reference, *(one.candidate for one in every)])
+    counts = [plain[:i].count(name) for i, name in enumerate(plain)]
+    return [f"{name} #{n + 1}" if n else name for name, n in zip(plain, counts, strict=True)]
+
+
+def _own_floor(floor: Comparison, asked: tuple[str, int]) -> pd.DataFrame | None:
+    """The floor's frames of this prompt and seed, where it has them."""
+    there = [_asked(floor, row) for row in range(len(floor.pairs))]
+    return floor.frames(there.index(asked)) if asked in there else None
 
 
 def _keys(tables: Iterable[pd.DataFrame], metrics: Sequence[str] | None) -> list[str]:
@@ -189,6 +210,5 @@ def _keys(tables: Iterable[pd.DataFrame], metrics: Sequence[str] | None) -> list
 
 
 def _worst(tables: Iterable[pd.DataFrame], metric: str) -> int:
-    sign = 1 if KNOWN[metric].better == "higher" else -1
     found = pd.concat([table[["frame", metric]] for table in tables], ignore_index=True)
-    return int(found["frame"][(sign * found[metric].astype(float)).idxmin()])
+    return int(found["frame"][KNOWN[metric].farness(found[metric].astype(float)).idxmax()])

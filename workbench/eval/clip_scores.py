@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.errors import ComparisonRefused
+from workbench.eval.clip_shift import shift_scores, shifts
 from workbench.eval.clips import Align, Clips, prepare_clips
 from workbench.eval.drift import drifts
 from workbench.eval.metrics import DEFAULT, score_pairs
@@ -17,7 +18,6 @@ from workbench.eval.temporal import (
     MotionMagnitude,
     finite_mean,
     flicker,
-    shifts,
     steadiness,
     warping,
 )
@@ -95,9 +95,10 @@ def temporal_scores(
 
     Returns:
         Every key of TEMPORAL, by its own function. And facts without a better end:
-        motion_reference_px, motion_candidate_px, motion_ratio; matched_share; shift_found (share
-        of frames whose shift can be told); temporal_flickering of the candidate, as VBench defines
-        it, and temporal_flickering_reference; frames (compared).
+        motion_reference_px, motion_candidate_px, motion_ratio; matched_share; shift_found (of
+        the frames that differ, the share whose shift can be told; 1 where none differs);
+        temporal_flickering of the candidate, as VBench defines it, and
+        temporal_flickering_reference; frames (compared).
 
     Raises:
         ComparisonRefused: as :func:`temporal_table` does.
@@ -109,11 +110,13 @@ def temporal_scores(
 def pooled(clips: Clips, table: pd.DataFrame, found: np.ndarray) -> dict[str, float]:
     """What :func:`temporal_scores` gives, of what :func:`transitions` found."""
     motion = MotionMagnitude(*(float(table[name].mean()) for name in _MOTION))
-    means = ("warping_error", "jitter", "subject_drift", "background_drift")
+    shift = shift_scores(clips, found)
+    means = ("warping_error", "subject_drift", "background_drift")
     scores = {
         "flicker_error": float(table["flicker_error"].mean()),
         "motion_error": motion.error,
-        "shift_error": finite_mean(np.hypot(*found.T)),
+        "shift_error": shift.shift_error,
+        "jitter": shift.jitter,
         **{name: finite_mean(table[name].to_numpy()) for name in means},
     }
     return {
@@ -121,7 +124,7 @@ def pooled(clips: Clips, table: pd.DataFrame, found: np.ndarray) -> dict[str, fl
         **dict(zip(_MOTION, motion, strict=True)),
         "motion_ratio": motion.ratio,
         "matched_share": float(table["matched_share"].mean()),
-        "shift_found": float(np.isfinite(found).all(1).mean()),
+        "shift_found": shift.found,
         "temporal_flickering": steadiness(clips.candidate, clips.data_range),
         "temporal_flickering_reference": steadiness(clips.reference, clips.data_range),
         "frames": len(clips.reference),
@@ -130,6 +133,8 @@ def pooled(clips: Clips, table: pd.DataFrame, found: np.ndarray) -> dict[str, fl
 
 def worst_frames(table: pd.DataFrame, metric: str, n: int = 5) -> pd.DataFrame:
     """The rows that are farthest from the reference by one metric, worst first.
+
+    Of a metric that can be below its value for identical clips, the distance from that counts.
 
     Args:
         table: of :func:`frame_scores` or :func:`temporal_table`.
@@ -145,8 +150,8 @@ def worst_frames(table: pd.DataFrame, metric: str, n: int = 5) -> pd.DataFrame:
     if n < 1:
         raise ComparisonRefused(f"n={n} asks for no frames; pass 1 or more")
     rows = table.dropna(subset=[metric])
-    upwards = KNOWN[metric].better == "higher"
-    return rows.sort_values(metric, ascending=upwards, kind="stable").head(n)
+    far = KNOWN[metric].farness
+    return rows.sort_values(metric, key=far, ascending=False, kind="stable").head(n)
 
 
 _MOTION = ("motion_reference_px", "motion_candidate_px")

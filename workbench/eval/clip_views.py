@@ -22,7 +22,7 @@ class ClipViews(Views):
         Returns:
             One row a frame: frame, from 0; identical; every metric of pictures; and, where metrics
             over time were computed, the columns of :func:`workbench.temporal_table` at the frame
-            that each transition leads to, no number at frame 0.
+            that each transition leads to; at frame 0 the shift alone.
 
         Raises:
             IndexError: there is no such row.

@@ -90,9 +90,11 @@ class Comparison(ClipViews):
         """Each metric over all pairs.
 
         Returns:
-            Index: the metrics; columns n, identical (pairs with equal pixels), finite (pairs
-            counted in what follows), mean, min, q1, median, q3, max, low and high (95 % bootstrap
-            interval of the median), floor (worst value of the floor; missing without one).
+            Index: the metrics; columns n, identical (pairs with equal pixels), finite (pairs with a
+            finite value), infinite (pairs infinitely far, as one that stands still is in motion;
+            they count in what follows), mean, min, q1, median, q3, max, low and high (95 %
+            bootstrap interval of the median), floor (worst value of the floor; missing without
+            one).
         """
         return summarised(self._table, self.floor and self.floor.table())
 
@@ -103,10 +105,12 @@ class Comparison(ClipViews):
 
         Args:
             quantile: Share of the pairs that may fail each limit, from 0 to below 1.
-            **limits: Metric -> the least value where higher is better, else the largest.
+            **limits: Metric -> the least value where higher is better, else the largest; of a
+                metric that can be below identical, such as warping_error, the largest distance.
 
         Raises:
-            ComparisonRefused: an unknown or missing metric, or a quantile out of range.
+            ComparisonRefused: an unknown or missing metric, a quantile out of range, or a negative
+                distance.
         """
         return gate(self._table, limits, quantile, self.missing)
 

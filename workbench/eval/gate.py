@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from workbench.errors import ComparisonRefused
+from workbench.eval.metric_table import Metric
 from workbench.eval.temporal_metrics import KNOWN
 
 
@@ -30,8 +31,8 @@ class Gate:
     def __str__(self) -> str:
         counts = self.failing["metric"].value_counts()
         parts = [
-            f"{KNOWN[name].title} {'below' if KNOWN[name].better == 'higher' else 'above'} "
-            f"{limit:g} in {counts.get(name, 0)} of {self.n} pairs"
+            f"{KNOWN[name].title} {_beyond(KNOWN[name], limit)} in "
+            f"{counts.get(name, 0)} of {self.n} pairs"
             for name, limit in self.limits.items()
         ]
         verdict = "pass" if self.passed else "fail"
@@ -51,6 +52,11 @@ def gate(
     for name in limits:
         if name not in table or name not in KNOWN:
             raise ComparisonRefused(_unknown(name, table, missing))
+        if KNOWN[name].signed and limits[name] < 0:
+            raise ComparisonRefused(
+                f"{name}={limits[name]:g}: it is judged by its distance from "
+                f"{KNOWN[name].identical:g}; give the largest distance, 0 or more"
+            )
     failing = pd.concat([_failing(table, name, limit) for name, limit in limits.items()])
     allowed = math.floor(quantile * len(table) + 1e-9)  # 0.1 of 30 is 3, whatever floats say
     counts = failing["metric"].value_counts()
@@ -64,11 +70,19 @@ def gate(
 
 
 def _failing(table: pd.DataFrame, name: str, limit: float) -> pd.DataFrame:
-    values = table[name].astype(float)
-    higher = KNOWN[name].better == "higher"
-    bad = ~(values >= limit) if higher else ~(values <= limit)  # true for NaN
+    values, metric = table[name].astype(float), KNOWN[name]
+    most = limit if metric.signed else metric.farness(limit)
+    bad = ~(metric.farness(values) <= most)  # true for NaN
     rows = table.loc[bad, ["prompt", "seed"]].assign(metric=name, value=values[bad], limit=limit)
-    return rows.sort_values("value", ascending=higher, na_position="first", kind="stable")
+    return rows.sort_values(
+        "value", key=metric.farness, ascending=False, na_position="first", kind="stable"
+    )
+
+
+def _beyond(metric: Metric, limit: float) -> str:
+    if metric.signed:
+        return f"farther than {limit:g} from {metric.identical:g}"
+    return f"{'below' if metric.better == 'higher' else 'above'} {limit:g}"
 
 
 def _unknown(name: str, table: pd.DataFrame, missing: Mapping[str, str]) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 from PIL import Image, ImageChops
 
 from workbench.errors import ComparisonRefused, SpecError
+from workbench.eval.frames import frames_of
 from workbench.eval.labels import label
 from workbench.records import Generation, GenerationSet
 
@@ -188,15 +189,17 @@ def _panes(frames: Mapping[str, Sequence[Image.Image]]) -> list[tuple[str, list[
 
 
 def _grid_row(reference: Generation, sets: Mapping[str, GenerationSet]) -> str:
-    shown = []
+    shown, first = [], frames_of(reference)[0]
     for name, one in sets.items():
         item = next(
             (i for i in one if (i.prompt, i.seed) == (reference.prompt, reference.seed)), None
         )
         if item is not None:
-            picture = data_uri(fitted(item.image, GRID_SIDE), lossy=True)
-            which = "frame 0: " if len(item.frames) > 1 else ""
-            caption = f"<b>{escape(name)}</b>{which}{_against(reference, item)}"
+            frames = frames_of(item)
+            picture = data_uri(fitted(frames[0], GRID_SIDE), lossy=True)
+            which = "frame 0: " if len(frames) > 1 else ""
+            against = _against(reference, item, (first, frames[0]))
+            caption = f"<b>{escape(name)}</b>{which}{against}"
             shown.append(
                 f"<figure>{image_tag(picture, f'{name}: {item.prompt}')}"
                 f"<figcaption>{caption}</figcaption></figure>"
@@ -209,14 +212,16 @@ def image_tag(source: str, name: str, attributes: str = "") -> str:
     return f'<img src="{source}" alt="{escape(name)}"{attributes}>'
 
 
-def _against(reference: Generation, item: Generation) -> str:
+def _against(
+    reference: Generation, item: Generation, pictures: tuple[Image.Image, Image.Image]
+) -> str:
     from workbench.eval.fidelity import psnr_db
 
     if item.folder == reference.folder:
         return "reference"
     if item.sha256 == reference.sha256:
         return "identical"
-    apart = psnr_db(np.asarray(reference.image), np.asarray(item.image))
+    apart = psnr_db(*map(np.asarray, pictures))
     return f"{apart:.1f} dB" if np.isfinite(apart) else "identical"  # as a given first frame is
 
 

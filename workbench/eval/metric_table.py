@@ -21,6 +21,7 @@ class Metric:
     unit: str = ""
     """Empty where it has none."""
     better: Literal["higher", "lower"]
+    """Where it can lie on both sides of ``identical``, its distance from that is what counts."""
     lower: float
     """Least value that it can take."""
     upper: float
@@ -40,6 +41,24 @@ class Metric:
     def function(self) -> Callable[[Any, Any], float]:
         """What computes it; loads its library."""
         return _named(self.where)
+
+    @property
+    def signed(self) -> bool:
+        """Whether it lies on both sides of its value for identical inputs."""
+        return self.lower < self.identical < self.upper
+
+    @property
+    def closer(self) -> str:
+        """Which end is closer to the reference, as a note says it: ``lower is closer``."""
+        return (
+            f"nearer to {self.identical:g} is closer" if self.signed else f"{self.better} is closer"
+        )
+
+    def farness(self, values: Any) -> Any:
+        """One value, or a series or array of them, so that larger is farther from the reference."""
+        if self.signed:
+            return abs(values - self.identical)
+        return values if self.better == "lower" else -values
 
     @property
     def available(self) -> str:

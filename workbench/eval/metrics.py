@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from itertools import islice
+from itertools import chain, islice
+from threading import local
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import ComparisonRefused
@@ -111,7 +112,8 @@ def score_pairs(
 ) -> Iterator[Scores]:
     """Measure many pairs of pictures or clips, one on each core at a time, in their order.
 
-    Two pairs a core are held at most, so ``pairs`` may draw or read them as they are taken.
+    Two pairs of pictures a core are held at most, or one pair of clips, whose frames are scored one
+    after the other; so ``pairs`` may draw or read them as they are taken.
 
     Args:
         pairs: (reference, candidate), each as of :func:`score`.
@@ -143,14 +145,26 @@ def metric_table() -> pd.DataFrame:
     return pd.DataFrame([{name: getattr(m, name) for name in columns} for m in KNOWN.values()])
 
 
+_thread = local()  # pooled: in a worker of ours, where a clip is scored and its frames come next
+
+
 def _scored(triples: Iterator[tuple[Any, Any, Any]], options: dict[str, Any]) -> Iterator[Scores]:
+    if getattr(_thread, "pooled", False):
+        yield from (score(a, b, prompt=prompt, **options) for a, b, prompt in triples)
+        return
+    from workbench.eval.clips import is_clip
+
     threads = os.cpu_count() or 1
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(
+        threads, initializer=setattr, initargs=(_thread, "pooled", True)
+    ) as pool:
 
         def started(triple: tuple[Any, Any, Any]) -> Future[Scores]:
             return pool.submit(score, triple[0], triple[1], prompt=triple[2], **options)
 
-        running = deque(map(started, islice(triples, 2 * threads)))
+        first = list(islice(triples, 1))
+        held = threads if any(is_clip(a) for a, *_ in first) else 2 * threads
+        running = deque(map(started, chain(first, islice(triples, held - 1))))
         try:
             while running:
                 yield running.popleft().result()

@@ -17,6 +17,7 @@ from workbench.eval.figure_style import colour
 from workbench.eval.media import Html, filled
 from workbench.eval.metric_table import Metric
 
+STROKES = ("", "10 4", "2 3", "10 4 2 4")  # of lines that share a colour; SVG's stroke-dasharray
 SMALLEST, LARGEST = 256, 640  # width of a pane on the page, pixels
 
 
@@ -111,13 +112,24 @@ def _drawn(curve: FrameCurve, names: Sequence[str]) -> dict[str, Any]:
         "title": metric.title,
         "unit": metric.unit,
         "better": metric.better,
-        "note": f"{metric.unit or 'no unit'}, {metric.better} is closer; {_floor_note(curve)}",
+        "middle": metric.identical if metric.signed else None,
+        "note": f"{metric.unit or 'no unit'}, {metric.closer}; {_floor_note(curve)}",
         "lines": [
-            {"name": name, "colour": colour(name), "values": _numbers(curve.values[name])}
-            for name in names
+            {**look, "name": name, "values": _numbers(curve.values[name])}
+            for name, look in zip(names, _looks(names), strict=True)
         ],
         "floor": _numbers(curve.floor) if _moves(curve) else None,
     }
+
+
+def _looks(names: Sequence[str]) -> list[dict[str, str]]:
+    """Colour of each line, and a dash where another one has that colour already."""
+    shades = [colour(name) for name in names]
+    used = [shades[:i].count(shade) for i, shade in enumerate(shades)]
+    return [
+        {"colour": shade, "dash": STROKES[n % len(STROKES)]}
+        for shade, n in zip(shades, used, strict=True)
+    ]
 
 
 def _floor_note(curve: FrameCurve) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.errors import ComparisonRefused
+from workbench.eval.metric_table import INFINITY
 from workbench.eval.temporal_metrics import KNOWN
 
 RESAMPLES = 2000
@@ -17,22 +18,32 @@ SEED = 0
 QUANTILES = {"min": 0.0, "q1": 0.25, "median": 0.5, "q3": 0.75, "max": 1.0}
 
 
-def spread(values: pd.Series) -> dict[str, float]:
-    """Mean, minimum, quartiles and maximum of the finite values; not a number where there is none.
+def spread(values: pd.Series, identical: float = INFINITY) -> dict[str, float]:
+    """Mean, minimum, quartiles and maximum; not a number where no value counts.
 
-    Infinite values (PSNR of identical pictures) are left out, so that they never poison a mean;
-    ``finite`` counts those that are in.
+    Args:
+        values: One a pair.
+        identical: The metric's value for identical inputs. Where that is infinite (PSNR), such
+            values are left out, so that they never poison a mean; an infinite error (the motion of
+            a clip that stands still) counts, and may make a mean or a quantile infinite.
+
+    Returns:
+        finite (values that are), infinite (errors that are), mean and the keys of QUANTILES.
     """
-    finite = _finite(values)
+    counted = _counted(values, identical)
+    finite = len(_finite(values))
     return {
-        "finite": len(finite),
-        "mean": float(finite.mean()),
-        **{name: float(finite.quantile(at)) for name, at in QUANTILES.items()},
+        "finite": finite,
+        "infinite": len(counted) - finite,
+        "mean": float(counted.mean()),
+        **{name: _quantile(counted.to_numpy(), at) for name, at in QUANTILES.items()},
     }
 
 
-def interval(values: pd.Series, prompts: Sequence[Any]) -> tuple[float, float]:
-    """95 % bootstrap interval of the median over the finite values.
+def interval(
+    values: pd.Series, prompts: Sequence[Any], identical: float = INFINITY
+) -> tuple[float, float]:
+    """95 % bootstrap interval of the median over the values that :func:`spread` counts.
 
     Pictures of one prompt resemble each other, so prompts are drawn with replacement first, and
     then the seeds of each; with a single prompt, seeds alone. The percentile interval of Efron and
@@ -42,17 +53,19 @@ def interval(values: pd.Series, prompts: Sequence[Any]) -> tuple[float, float]:
     Args:
         values: One a pair.
         prompts: What each of them was drawn from.
+        identical: As of :func:`spread`.
 
     Returns:
-        Low and high; not a number with fewer than two finite values.
+        Low and high; not a number with fewer than two such values.
     """
-    finite = _finite(values)
-    if len(finite) < 2:
+    counted = _counted(values, identical)
+    if len(counted) < 2:
         return float("nan"), float("nan")
-    grouped = finite.groupby(pd.Series(list(prompts), index=values.index).loc[finite.index].values)
+    of = pd.Series(list(prompts), index=values.index).loc[counted.index]
+    grouped = counted.groupby(of.values)
     medians = _resampled_medians([group.to_numpy() for _, group in grouped])
-    low, high = np.quantile(medians, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return float(low), float(high)
+    edges = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
+    return _quantile(medians, edges[0]), _quantile(medians, edges[1])
 
 
 def summarised(table: pd.DataFrame, floor: pd.DataFrame | None) -> pd.DataFrame:
@@ -65,16 +78,18 @@ def summarised(table: pd.DataFrame, floor: pd.DataFrame | None) -> pd.DataFrame:
     counts = {"n": len(table), "identical": int(table["identical"].sum())}
     rows = {}
     for name in (name for name in KNOWN if name in table):
-        low, high = interval(table[name], table["prompt"])
-        rows[name] = counts | spread(table[name]) | {"low": low, "high": high}
+        identical = KNOWN[name].identical
+        low, high = interval(table[name], table["prompt"], identical)
+        rows[name] = counts | spread(table[name], identical) | {"low": low, "high": high}
         measured = floor is not None and name in floor
         rows[name]["floor"] = worst(floor[name], name) if measured else float("nan")
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("metric")
 
 
 def worst(values: pd.Series, metric: str) -> float:
-    """The value that is farthest from identical."""
-    return float(values.min() if KNOWN[metric].better == "higher" else values.max())
+    """The value that is farthest from identical; not a number where there is none."""
+    known = values.dropna().to_numpy(float)
+    return float(known[KNOWN[metric].farness(known).argmax()]) if known.size else float("nan")
 
 
 def paired_effect(first: pd.DataFrame, second: pd.DataFrame, metric: str) -> dict[str, float]:
@@ -115,6 +130,23 @@ def paired_effect(first: pd.DataFrame, second: pd.DataFrame, metric: str) -> dic
         "larger": int((a > b).sum()),
         "equal": int((a == b).sum()),
     }
+
+
+def _counted(values: pd.Series, identical: float) -> pd.Series:
+    """Without what is no number, and without the infinity of identical inputs."""
+    known = values.astype(float).dropna()
+    return known[np.isfinite(known) | (known != identical)]
+
+
+def _quantile(values: np.ndarray, at: float) -> float:
+    """Linear between neighbours, as NumPy's, and infinite beside an infinity rather than NaN."""
+    if not values.size:
+        return float("nan")
+    if np.isfinite(values).all():
+        return float(np.quantile(values, at))
+    ordered, place = np.sort(values), at * (len(values) - 1)
+    below, above = ordered[int(place)], ordered[int(np.ceil(place))]
+    return float(below if below == above else below + (above - below) * (place % 1))
 
 
 def _finite(values: pd.Series) -> pd.Series:

@@ -43,7 +43,7 @@ def per_prompt_strips(table: pd.DataFrame, metric: Metric) -> go.Figure:
         figure.add_hline(y=edge, line={"color": GREY, "dash": "dot", "width": 1})
     words = shown["prompt"].nunique() <= MANY
     figure.update_xaxes(**_prompt_axis(shown, words))
-    note = [f"one dot a seed, line: median of the prompt; {metric.better} is closer"]
+    note = [f"one dot a seed, line: median of the prompt; {metric.closer}"]
     note += [f"open stars on the top line: {identical} identical (infinite)"] * (identical > 0)
     note += [f"{lost} not finite left out"] * (lost > 0)
     return styled(
@@ -63,7 +63,8 @@ def _placed(table: pd.DataFrame, metric: Metric) -> tuple[pd.DataFrame, int]:
     ascending = metric.better == "higher"
     known = np.isfinite(value) | (np.isposinf(value) & ascending)
     shown = table.loc[known, ["precision", "prompt", "seed"]].assign(value=value[known])
-    worst = shown.groupby("prompt")["value"].median().sort_values(ascending=ascending)
+    medians = shown.groupby("prompt")["value"].median()
+    worst = medians.sort_values(key=metric.farness, ascending=False, kind="stable")
     column = shown["prompt"].map({prompt: i for i, prompt in enumerate(worst.index)})
     precisions = list(dict.fromkeys(shown["precision"]))
     lane = _SPREAD / max(1, len(precisions))

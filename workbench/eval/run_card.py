@@ -27,8 +27,9 @@ def run_card(
 
     Returns:
         The file: ``summary`` (one record a precision, bytes and seconds), ``floor``
-        (one record a condition), ``metrics`` (spread and interval by precision), ``runs`` (launch,
-        kernels, every picture with its digest and time), ``pairs`` (scores) and ``provenance``.
+        (one record a condition), ``metrics`` (spread and interval by precision; null is no number,
+        or infinite where ``infinite`` is above 0), ``runs`` (launch, kernels, every picture with
+        its digest and time), ``pairs`` (scores) and ``provenance``.
     """
     compared = list(comparisons)
     table = summary(reference, compared, floor=floor)

@@ -53,7 +53,7 @@ def scores_with_floor(stats: pd.DataFrame, metric: Metric) -> go.Figure:
     return styled(
         figure,
         f"{text(metric.title)} by precision",
-        f"{metric.better} is closer; {pairs['identical']:.0f} of {pairs['n']:.0f} pairs identical; "
+        f"{metric.closer}; {pairs['identical']:.0f} of {pairs['n']:.0f} pairs identical; "
         f"{_floor_note(stats, floor)}",
         x=with_unit(metric.title, metric.unit),
         y="",

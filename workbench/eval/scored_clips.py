@@ -17,6 +17,8 @@ from workbench.eval.temporal import finite_mean
 from workbench.eval.temporal_metrics import TEMPORAL
 
 AFFORDABLE = 4e6  # pixels of a frame times transitions: the metrics over time come by themselves
+FACTS = {"shift_found": ("shift_error", "jitter"), "matched_share": ("warping_error",)}
+"""How much a metric could see, which comes with it: no end of it is better."""
 SECONDS = 2.3e-6  # of one core a pixel and transition; docs/metrics.md, "Over time"
 
 
@@ -47,10 +49,11 @@ def score_clips(
         prompt: what the candidate should show, for ``clip_score``.
 
     Returns:
-        With ``frames``, one row a frame: frame, from 0; identical; the metrics of pictures; and,
-        where they were computed, the columns of
-        :func:`~workbench.eval.clip_scores.temporal_table` at the frame that each transition leads
-        to, no number at frame 0.
+        ``values`` with ``shift_found`` beside shift and jitter, and ``matched_share`` beside the
+        warping error: the shares that these could be told of, 0 to 1. And ``frames``, one row a
+        frame: frame, from 0; identical; the metrics of pictures; and, where they were computed, the
+        columns of :func:`~workbench.eval.clip_scores.temporal_table` at the frame that each
+        transition leads to; at frame 0 the shift alone.
 
     Raises:
         ComparisonRefused: as :func:`~workbench.eval.clips.prepare_clips` does; an unknown metric;
@@ -62,25 +65,33 @@ def score_clips(
     over_time = [key for key in keys if key in TEMPORAL] if chosen else list(TEMPORAL)
     clips = prepare_clips(reference, candidate, align=align, value_range=value_range, fit=fit)
     frames = frame_scores(clips.reference, clips.candidate, metrics=pictures, prompt=prompt)
-    missing = dict(frames.attrs["missing"])
+    refused = frames.attrs["missing"]
     frames.insert(1, "identical", _identical(clips))
     values = {
         key: _mean(frames[key], frames["identical"])
         for key in pictures
-        if key not in missing or frames[key].notna().any()
+        if key not in refused or frames[key].notna().any()
     }
+    missing = {key: why for key, why in refused.items() if key not in values}
+    notes = clips.notes + tuple(
+        _left_out(frames[key], refused[key]) for key in refused if key in values
+    )
     reason = "" if chosen else _too_much(clips)
     if over_time and not reason:
         try:
             frames, of_clip = _with_transitions(frames, clips)
-            values |= {key: of_clip[key] for key in over_time}
+            values |= {key: of_clip[key] for key in (*over_time, *_facts(over_time))}
         except ComparisonRefused as error:
             if chosen:
                 raise
             reason = str(error)
     missing |= dict.fromkeys(over_time, reason) if reason else {}
     frames.attrs.clear()  # of frame_scores; pandas would compare them in every concat
-    return Scores(values, missing, clips.notes, clips.clamped, frames)
+    return Scores(values, missing, notes, clips.clamped, frames)
+
+
+def _left_out(values: pd.Series, why: str) -> str:
+    return f"{values.name}: {values.isna().sum()} of {len(values)} frames left out: {why}"
 
 
 def _identical(clips: Clips) -> list[bool]:
@@ -112,4 +123,10 @@ def _with_transitions(frames: pd.DataFrame, clips: Clips) -> tuple[pd.DataFrame,
     table, found = transitions(clips)
     scores = pooled(clips, table, found)
     table.attrs.clear()
-    return frames.merge(table, on="frame", how="left"), scores
+    whole = frames.merge(table, on="frame", how="left")
+    whole.loc[0, ["shift_error", "shift_x_px", "shift_y_px"]] = [np.hypot(*found[0]), *found[0]]
+    return whole, scores
+
+
+def _facts(over_time: Sequence[str]) -> list[str]:
+    return [fact for fact, of in FACTS.items() if set(of) & set(over_time)]

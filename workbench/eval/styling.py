@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pandas.io.formats.style import Styler
 
 TEXT_COLUMNS = ("precision", "against floor", "audit, share of linears quantized", "kernel")
+_OVER_TIME = {"flicker_error": "flicker, of white ↓", "jitter": "jitter, px a frame ↓"}
 LEGEND = (
     "PSNR: median (its 95 % interval), and the worst pair; latency: median [fastest – slowest]; "
     "↑ higher is better, ↓ lower is better."
@@ -19,19 +20,19 @@ LEGEND = (
 
 
 def style(summary: pd.DataFrame) -> Styler:
-    """A summary with units, arrows to the better side, and a note when times mean nothing.
+    """A summary with units, arrows to the better side, and notes: times that mean nothing, videos.
 
     Args:
         summary: as made by :func:`workbench.eval.summary.summary`.
     """
-    note = summary.attrs.get("speed_note", "")
+    notes = [LEGEND, *(summary.attrs.get(name, "") for name in ("time_note", "speed_note"))]
     table = _readable(summary)
     text = [table.columns.get_loc(name) for name in TEXT_COLUMNS]
     aligned = [{"selector": f".col{i}", "props": "text-align: left"} for i in text]
     return (
         table.style.format(escape="html")
         .hide(axis="index")
-        .set_caption(f"{LEGEND} {note}".strip())
+        .set_caption(" ".join(filter(None, notes)))
         .set_table_styles(
             [
                 {"selector": "", "props": "font-size: 12px"},
@@ -61,6 +62,11 @@ def _readable(table: pd.DataFrame) -> pd.DataFrame:
             "PSNR, dB ↑": [_psnr(row) for row in table.itertuples()],
             "SSIM ↑": [_four_digits(value) for value in table["ssim"]],
             "FLIP ↓": [_four_digits(value) for value in table["flip"]],
+            **{
+                head: table[name].map("{:.3g}".format, na_action="ignore").fillna("")
+                for name, head in _OVER_TIME.items()
+                if name in table
+            },
             "pairs": table["n"].map(str, na_action="ignore").fillna(""),
             "against floor": table["against_floor"],
             "latency, s ↓": [

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.eval.candidates import median_psnr
+from workbench.eval.candidates import median_psnr, time_note
 from workbench.eval.comparison import Comparison, compare
 from workbench.eval.floor import NoiseFloor
 from workbench.eval.labels import label, labels
@@ -39,6 +39,7 @@ COLUMNS = (
     "against_floor",
     "flag",
 )
+OVER_TIME = ("flicker_error", "jitter")  # after flip, where any pair was compared over time
 EXCLUDED = "not applied: excluded"
 
 
@@ -67,12 +68,14 @@ def summary(
           rank 0); transformer_bytes and checkpoint_bytes (on disk);
         - psnr_db (median of the finite values, infinite when all pairs are identical),
           psnr_db_low and psnr_db_high (95 % bootstrap interval of it), psnr_db_min, psnr_db_max;
-          ssim and flip (medians); n; identical;
+          ssim and flip (medians); of videos compared over time also flicker_error and jitter
+          (medians); n; identical;
         - against_floor: ``identical``, ``inside the floor`` (median relative L2 of the final
           latents at most the floor's largest), ``above``, or ``not finite``;
         - flag: :attr:`Comparison.flag`, or ``not applied: excluded``.
 
-        ``attrs["speed_note"]`` says when times mean nothing.
+        ``attrs["speed_note"]`` says when times mean nothing, ``attrs["time_note"]`` of videos what
+        PSNR does not say.
 
     Raises:
         ComparisonRefused: a candidate that :func:`compare` refuses, or a floor without a repeat of
@@ -92,12 +95,19 @@ def summary(
     table = (
         pd.DataFrame(rows)
         .assign(precision=labels(sets))
-        .reindex(columns=list(COLUMNS))
+        .reindex(columns=_columns(rows))
         .astype({"n": "Int64", "identical": "Int64"})
     )
     run = [_candidate(one) for one in compared if isinstance(one, Comparison)]
     table.attrs["speed_note"] = _speed_note([reference, *run])
+    table.attrs["time_note"] = time_note([repeat])
     return table
+
+
+def _columns(rows: list[dict[str, Any]]) -> list[str]:
+    over_time = [name for name in OVER_TIME if any(name in row for row in rows)]
+    after = COLUMNS.index("flip") + 1
+    return [*COLUMNS[:after], *over_time, *COLUMNS[after:]]
 
 
 def _not_applied(one: GenerationSet | Comparison) -> bool:
@@ -146,12 +156,12 @@ def _cost(one: GenerationSet, baseline_s: float) -> dict[str, Any]:
 def _fidelity(one: Comparison) -> dict[str, Any]:
     metrics = one.summary()
     psnr = metrics.reindex(["psnr_db"]).loc["psnr_db"]  # of no number where it was not asked for
-    counts = metrics.loc["relative_l2"]
+    counts, medians = metrics.loc["relative_l2"], ("ssim", "flip", *OVER_TIME)
     spread = {f"psnr_db_{name}": psnr[name] for name in ("low", "high", "min", "max")}
     return {
         "psnr_db": median_psnr(one),
         **spread,
-        **{name: metrics.loc[name, "median"] for name in ("ssim", "flip") if name in metrics.index},
+        **{name: metrics.loc[name, "median"] for name in medians if name in metrics.index},
         "n": counts["n"],
         "identical": counts["identical"],
         "against_floor": one.against_floor,

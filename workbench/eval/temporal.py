@@ -1,4 +1,4 @@
-"""What two clips do differently from frame to frame: flicker, warping, motion, shift.
+"""What two clips do differently from frame to frame: flicker, warping, motion.
 
 Each metric is a number for a clip. What it is at each transition is the function beside it, which
 takes clips that :func:`~workbench.eval.clips.prepare_clips` made alike; n frames have n - 1
@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.eval.clips import Align, Clips, prepare_clips
-from workbench.eval.frame_shift import shift_between
 from workbench.eval.optical_flow import (
     Motion,
     lengths,
@@ -151,58 +150,6 @@ def motion_error(reference: Any, candidate: Any, *, align: Align | None = None) 
         From 0, the same motion; 1 is twice or half of it; infinity where one of them stands still.
     """
     return motion_magnitude(reference, candidate, align=align).error
-
-
-def shift_error(reference: Any, candidate: Any, *, align: Align | None = None) -> float:
-    """Mean over frames of how far the candidate lies beside the reference: of :func:`shifts`.
-
-    Args:
-        reference: clip, as :func:`~workbench.eval.clips.prepare_clips` takes it, at least 16
-            pixels a side; one frame will do.
-        candidate: clip of the same size.
-        align: ``"shorter"`` drops the last frames of the longer one.
-
-    Returns:
-        Pixels, from 0; frames whose shift cannot be told are left out; not a number without any.
-
-    Raises:
-        ComparisonRefused: as :func:`~workbench.eval.clips.prepare_clips` does; smaller frames.
-    """
-    found = shifts(prepare_clips(reference, candidate, align=align))
-    return finite_mean(np.hypot(*found.T))
-
-
-def jitter(reference: Any, candidate: Any, *, align: Align | None = None) -> float:
-    """Mean over transitions of the length of the change of :func:`shifts`.
-
-    A candidate that lies beside the reference by the same in every frame has a shift, and no
-    jitter.
-
-    Args:
-        reference: as of :func:`shift_error`, of 2 frames or more.
-        candidate: clip of the same size.
-        align: ``"shorter"`` drops the last frames of the longer one.
-
-    Returns:
-        Pixels a frame, from 0; not a number where no two neighbours have a shift.
-
-    Raises:
-        ComparisonRefused: as :func:`shift_error` does; one frame.
-    """
-    found = shifts(prepare_clips(reference, candidate, align=align, least=2))
-    return finite_mean(np.hypot(*np.diff(found, axis=0).T))
-
-
-def shifts(clips: Clips) -> np.ndarray:
-    """Pixels by which each frame of the candidate lies to the right of the reference's, and below.
-
-    :func:`~workbench.eval.frame_shift.shift_between` of each pair of frames.
-
-    Returns:
-        float64 [frames, 2]; not a number where it cannot be told.
-    """
-    pairs = zip(clips.reference, clips.candidate, strict=True)
-    return np.array([shift_between(*pair) for pair in pairs])
 
 
 def temporal_flickering(clip: Any) -> float:

@@ -49,7 +49,7 @@ _ALL = (
         lower=0.0,
         upper=INFINITY,
         source=f"{OURS}; https://en.wikipedia.org/wiki/Phase_correlation",
-        where="temporal.shift_error",
+        where="clip_shift.shift_error",
     ),
     _of_clips(
         key="jitter",
@@ -58,7 +58,7 @@ _ALL = (
         lower=0.0,
         upper=INFINITY,
         source=f"{OURS}; https://en.wikipedia.org/wiki/Phase_correlation",
-        where="temporal.jitter",
+        where="clip_shift.jitter",
     ),
     _of_clips(
         key="subject_drift",
