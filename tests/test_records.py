@@ -10,13 +10,8 @@ from workbench import store
 from workbench.audits import Audit, LayerCensus
 from workbench.errors import StoreError
 from workbench.recipes import QuantRecipe
-from workbench.records import (
-    Checkpoint,
-    Generation,
-    GenerationSet,
-    LayerError,
-    Trajectory,
-)
+from workbench.records import Checkpoint, Generation, GenerationSet, LayerError, Trajectory
+from workbench.serve.following import _again
 from workbench.specs import GenerateSpec, LaunchSpec, ModelRef, PromptSet, QuantizeSpec, Sampling
 
 MODEL = ModelRef("embedded:qwen-image")
@@ -201,6 +196,21 @@ def test_a_missing_picture_is_not_passed_over(generations):
     (generations.path / "cup-1" / "generation.json").unlink()
     with pytest.raises((StoreError, FileNotFoundError), match=r"generation\.json"):
         wb.load(generations.key)
+
+
+def test_a_first_frame_that_was_left_behind_is_missed(runs):
+    spec = GENERATE.but(launch=LaunchSpec(model=MODEL), seeds=(0,), images=("ab" * 32,))
+    folder = store.prepare("generations", spec)
+    generation(folder / "0000-0", 0)
+    content = {"audit": AUDIT.to_json(), "items": ["0000-0"], "load_s": 3.0, "checkpoint_bytes": {}}
+    store.commit(folder, spec, content)
+    drawn = GenerationSet.load(folder)
+    for ask in (lambda: _again(drawn[0], spec), lambda: wb.noise_floor(drawn)):
+        with pytest.raises(StoreError, match=r"0000.png is missing.* copy inputs/ too, or gen"):
+            ask()
+    (folder / "inputs").mkdir()
+    Image.new("RGB", (8, 8), "red").save(folder / "inputs" / "0000.png")
+    assert drawn.input_images["a cup"].getpixel((0, 0)) == (255, 0, 0)
 
 
 def test_a_checkpoint_survives_its_folder(checkpoint):

@@ -2,8 +2,10 @@ import itertools
 import json
 import subprocess
 import sys
+from functools import partial
 
 import pytest
+from PIL import Image
 
 from workbench.errors import SpecError
 from workbench.recipes import Calibration, QuantRecipe
@@ -18,6 +20,8 @@ from workbench.specs import (
 )
 
 MODEL = ModelRef("embedded:qwen-image")
+NO_FRAMES = (0, -3, 4.5, True)
+NO_RATES = (0, -1.0, float("inf"), float("nan"), True)
 RTN = QuantRecipe(method="auto-round", scheme="W4A16")
 TUNED = QuantRecipe(
     method="auto-round", scheme="W4A16", iters=10, calibration=Calibration(prompts=("a cup",))
@@ -159,11 +163,29 @@ def test_but_validates_again():
         (lambda: QuantRecipe(method="gptq", scheme="W4A16"), r"'gptq'.*'auto-round'"),
         (lambda: RTN.but(group_size=100), r"group_size=100.*32, 64 or 128"),
         (lambda: Calibration(prompts=()), r"prompts=\(\).*at least 1"),
+        *((partial(Sampling, num_frames=n), f"num_frames={n}.*4k.1 of them") for n in NO_FRAMES),
+        *((partial(Sampling, fps=rate), f"fps={rate}.*a number above 0") for rate in NO_RATES),
+        *(
+            (partial(Calibration, prompts=("a",), num_frames=n), f"num_frames={n}.*4k.1 of them")
+            for n in NO_FRAMES
+        ),
+        *(
+            (partial(Calibration, prompts=("a",), images=given), "images are paths of picture file")
+            for given in (Image.new("RGB", (2, 2)), 3, [Image.new("RGB", (2, 2))], b"a.png")
+        ),
     ],
 )
 def test_errors_name_the_value_and_what_is_allowed(make, named):
     with pytest.raises(SpecError, match=f"(?s){named}"):
         make()
+
+
+def test_48_frames_of_a_calibration_are_49_of_one_key_and_both_numbers_are_said():
+    with pytest.warns(UserWarning, match="num_frames=48 is not 4k.1, so 49 frames are drawn"):
+        given = Calibration(prompts=("a cup",), num_frames=48)
+    assert given.num_frames == 49
+    assert given.key == Calibration(prompts=("a cup",), num_frames=49).key
+    assert Calibration(prompts=("a cup",), num_frames="49") == given
 
 
 def test_a_spec_error_is_a_value_error():

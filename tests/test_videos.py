@@ -1,5 +1,8 @@
 """H.264 files: what is in them is what was put there, up to the codec's loss."""
 
+from io import BytesIO
+
+import av
 import numpy as np
 import pytest
 from PIL import Image
@@ -30,6 +33,39 @@ def test_a_file_holds_the_frames_at_their_size_and_rate(fps: float) -> None:
     assert (len(video.frames), video.frames[0].size, video.codec) == (9, (96, 64), "h264")
     assert video.fps == pytest.approx(fps, abs=1e-3)
     assert psnr_db(clip(), video.frames) > 35
+
+
+@pytest.mark.parametrize("rgb", [(200, 30, 60), (20, 180, 40), (30, 60, 220), (255, 255, 255)])
+def test_a_file_is_in_the_colours_of_bt709_and_says_so(rgb: tuple[int, int, int]) -> None:
+    content = encode([Image.new("RGB", (64, 64), rgb)] * 2, 16, crf=0)
+    with av.open(BytesIO(content)) as container:
+        (stream,) = container.streams
+        frame = next(container.decode(stream))
+        for tagged in (stream.codec_context, frame):
+            assert (tagged.colorspace, tagged.color_primaries, tagged.color_trc) == (1, 1, 1)
+            assert tagged.color_range == 1  # limited: luma is 16 to 235
+        luma = np.asarray(frame.to_ndarray())[:64]
+    # ITU-R BT.709-6, part 3: luma = 0.2126 R + 0.7152 G + 0.0722 B, 8 bits of it 219 luma + 16
+    wanted = 16 + 219 * np.dot((0.2126, 0.7152, 0.0722), rgb) / 255
+    np.testing.assert_allclose(luma, wanted, atol=1)
+    back = np.asarray(decode(content).frames[1], float)
+    np.testing.assert_allclose(back, np.broadcast_to(rgb, back.shape), atol=3)
+
+
+def test_a_file_that_says_no_colours_is_read_as_bt601() -> None:
+    buffer, picture = BytesIO(), Image.new("RGB", (64, 64), (200, 30, 60))
+    with av.open(buffer, "w", format="mp4") as container:
+        stream = container.add_stream("libx264", rate=16)
+        stream.width, stream.height, stream.pix_fmt, stream.options = (
+            64,
+            64,
+            "yuv420p",
+            {"crf": "0"},
+        )
+        container.mux(stream.encode(av.VideoFrame.from_image(picture)))
+        container.mux(stream.encode(None))
+    (frame,) = decode(buffer.getvalue()).frames
+    np.testing.assert_allclose(np.asarray(frame, float), np.asarray(picture), atol=3)
 
 
 def test_a_lower_rate_factor_loses_less() -> None:

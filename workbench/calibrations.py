@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from workbench.sampling import check_image_count, frames_drawn, frames_note, whole_frames
 from workbench.spec import PIXELS_PER_TOKEN, Spec
 
 
@@ -21,8 +24,9 @@ class Calibration(Spec):
     height: int | None = Field(None, ge=PIXELS_PER_TOKEN, multiple_of=PIXELS_PER_TOKEN)
     width: int | None = Field(None, ge=PIXELS_PER_TOKEN, multiple_of=PIXELS_PER_TOKEN)
     """Pixels; None takes the model's own default."""
-    num_frames: int | None = Field(None, ge=1)
-    """Frames of a video; None takes the model's own default."""
+    num_frames: int | None = None
+    """Frames of a video, 4k+1; None takes the model's own default. Another number becomes the one
+    that is drawn, with a warning."""
     guidance_scale: float = Field(4.0, ge=0)
     seed: int = Field(0, ge=0)
     images: tuple[str, ...] | None = Field(None, exclude=True)
@@ -31,13 +35,24 @@ class Calibration(Spec):
     image_sha256: tuple[str, ...] | None = None
     """Of each of these files; filled in."""
 
+    @field_validator("num_frames", mode="before")
+    @classmethod
+    def _drawn_frames(cls, value: Any) -> Any:
+        asked = whole_frames(value)
+        if asked is None:
+            return None
+        if note := frames_note(int(asked)):
+            warnings.warn(note, stacklevel=4)
+        return frames_drawn(int(asked))
+
     @model_validator(mode="before")
     @classmethod
     def _digested(cls, values: Any) -> Any:
         given = values.get("images") if isinstance(values, dict) else None
         if given is None:
             return values
-        files = [given] if isinstance(given, (str, Path)) else list(given)
+        many = isinstance(given, Iterable) and not isinstance(given, str)
+        files = list(given) if many else [given]
         if not all(isinstance(file, (str, Path)) for file in files):
             raise ValueError("images are paths of picture files; save an image as PNG first")
         missing = [str(file) for file in files if not Path(file).is_file()]
@@ -48,9 +63,6 @@ class Calibration(Spec):
 
     @model_validator(mode="after")
     def _an_image_a_prompt(self) -> Calibration:
-        count = len(self.image_sha256 or ())
-        if count not in (0, 1, len(self.prompts)):
-            raise ValueError(
-                f"{count} images for {len(self.prompts)} prompts; give one for all, or one for each"
-            )
+        if self.image_sha256 is not None:
+            check_image_count(len(self.image_sha256), len(self.prompts))
         return self

@@ -6,7 +6,10 @@ the record. Alpha is refused unless opaque, since nobody but the user knows the 
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
+from io import BytesIO
 from math import log, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +19,11 @@ import numpy as np
 from workbench import store
 from workbench.errors import SpecError
 from workbench.pixels import pixel_digest, png
-from workbench.records import Generation
+from workbench.records import INPUTS, Generation
 
 if TYPE_CHECKING:
     from PIL import Image
 
-FOLDER = "inputs"
 _EIGHT_BITS = ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr")  # Pillow's names
 _RGB = 3
 _OPAQUE = 255
@@ -48,7 +50,7 @@ class InputImage:
 
     def save(self, folder: Path, index: int) -> None:
         """Write the picture lossless beside what is drawn from it."""
-        file = folder / FOLDER / f"{index:04d}.png"
+        file = folder / INPUTS / f"{index:04d}.png"
         store.make_folder(file.parent)
         store.write_bytes(file, png(self.picture))
 
@@ -59,7 +61,7 @@ def opened(image: Any) -> Image.Image:
     Raises:
         SpecError: no picture of 8 bits, or one that is transparent in places.
     """
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    from PIL import Image
 
     if isinstance(image, Generation):
         return image.image
@@ -70,18 +72,50 @@ def opened(image: Any) -> Image.Image:
             )
         return Image.fromarray(image)
     if isinstance(image, (str, Path)):
-        try:
-            with Image.open(image) as picture:
-                return _rgb(ImageOps.exif_transpose(picture), str(image))
-        except (UnidentifiedImageError, OSError) as error:
-            raise SpecError(
-                f"{image} cannot be read as a picture ({error}); give a PNG, JPEG or WebP file"
-            ) from None
+        return decoded(read(image), str(image))
     if isinstance(image, Image.Image):
         return _rgb(image, "the image")
     raise SpecError(
         f"an image of type {type(image).__name__}: give a path, a Pillow image, uint8 [height, "
         "width, 3] or a Generation"
+    )
+
+
+def read(file: str | Path) -> bytes:
+    """What a file of a picture holds.
+
+    Raises:
+        SpecError: it cannot be read.
+    """
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise _unreadable(str(file), error) from None
+
+
+def decoded(content: bytes, name: str) -> Image.Image:
+    """RGB pixels of a picture file, turned upright.
+
+    Args:
+        content: Of the file.
+        name: Of the file, for messages.
+
+    Raises:
+        SpecError: no picture of 8 bits, one too large to decode, or transparent in places.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(BytesIO(content)) as picture:
+            return _rgb(ImageOps.exif_transpose(picture), name)
+    except (OSError, Image.DecompressionBombError) as error:
+        raise _unreadable(name, error) from None
+
+
+def _unreadable(name: str, error: Exception) -> SpecError:
+    return SpecError(
+        f"{name} cannot be read as a picture ({error}); give a PNG, JPEG or WebP file of a size "
+        "that a video has"
     )
 
 
@@ -126,6 +160,22 @@ def fitted(picture: Image.Image, asked: tuple[int, int], multiple: int) -> Input
         )
     scaled = picture.resize(asked, Image.Resampling.LANCZOS)
     return InputImage(picture=scaled, sha256=pixel_digest([scaled]), given=given)
+
+
+def warn_of_scaled(found: Iterable[InputImage], *, stacklevel: int) -> None:
+    """Say, once for each size, what was given and what is drawn.
+
+    Args:
+        found: All first frames of a request.
+        stacklevel: Of the caller's caller, as :func:`warnings.warn` counts from here.
+    """
+    for given, drawn in dict.fromkeys((one.given, one.picture.size) for one in found):
+        if given != drawn:
+            warnings.warn(
+                f"an image of {given[0]} x {given[1]} pixels (width x height) is scaled to "
+                f"{drawn[0]} x {drawn[1]}, the size of the video (LANCZOS)",
+                stacklevel=stacklevel,
+            )
 
 
 def _alike(given: tuple[int, int], asked: tuple[int, int], multiple: int) -> bool:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from workbench.speed import Benchmark
 
 VIDEO = "video.mp4"
+INPUTS = "inputs"
+"""Folder of the first frames of a set, beside its generations."""
 __all__ = [
     "Checkpoint",
     "Generation",
@@ -83,13 +85,22 @@ class Generation:
 
     @cached_property
     def input_image(self) -> Image.Image | None:
-        """The first frame that it was drawn from, lossless; None where a prompt was all."""
+        """The first frame that it was drawn from, lossless; None where a prompt was all.
+
+        Raises:
+            StoreError: there was one, and its file is not there any more.
+        """
         from PIL import Image
 
         index = self.folder.name.partition("-")[0]
-        file = self.folder.parent / "inputs" / f"{index}.png"
+        file = self.folder.parent / INPUTS / f"{index}.png"
         if not file.is_file():
-            return None
+            if store.read(self.folder.parent)["spec"].get("images") is None:
+                return None
+            raise StoreError(
+                f"{file} is missing, the first frame that {self.folder.name} was drawn from; copy "
+                f"{INPUTS}/ too, or generate again with force=True"
+            )
         with Image.open(file) as picture:
             return picture.copy()
 

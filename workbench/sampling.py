@@ -9,6 +9,9 @@ from pydantic import Field, field_validator
 
 from workbench.spec import PIXELS_PER_TOKEN, Spec
 
+VAE_FRAMES = 4
+"""Frames to one latent frame, of the VAEs of the families that draw videos."""
+
 
 class Sampling(Spec):
     """How each picture is drawn; names are diffusers'. None takes the model's own default."""
@@ -41,10 +44,14 @@ class Sampling(Spec):
     @field_validator("num_frames", mode="before")
     @classmethod
     def _whole_frames(cls, value: Any) -> Any:
-        given = int(value) if isinstance(value, str) and value.strip().isdecimal() else value
-        if given is None or (not isinstance(given, bool) and given == _whole(given) >= 1):
-            return given
-        raise ValueError("frames are a whole number, 1 or more; use 4k+1 of them, such as 49")
+        return whole_frames(value)
+
+    @field_validator("fps", mode="before")
+    @classmethod
+    def _a_number(cls, value: Any) -> Any:
+        if isinstance(value, bool):
+            raise ValueError("frames a second are a number above 0; use one such as 16 or 24")
+        return value
 
     @field_validator("fps")
     @classmethod
@@ -57,6 +64,54 @@ class Sampling(Spec):
 def nearest_multiples(value: int, of: int) -> list[int]:
     """The multiples of a number on either side of a value, none below the number itself."""
     return sorted({max(value // of, 1) * of, max(-(-value // of), 1) * of})
+
+
+def frames_drawn(frames: int, every: int = VAE_FRAMES) -> int:
+    """What the engine and diffusers draw where so many frames are asked for.
+
+    One more than a multiple of the VAE's temporal factor: models/wan2_2/pipeline_wan2_2.py:758,
+    and the same in diffusers' pipeline_wan.py.
+
+    Args:
+        frames: Asked for.
+        every: Frames to one latent frame.
+    """
+    return frames if frames % every == 1 % every else frames // every * every + 1
+
+
+def frames_note(asked: int, every: int = VAE_FRAMES) -> str | None:
+    """What to tell who asked for a number of frames that is not drawn."""
+    drawn = frames_drawn(asked, every)
+    if drawn == asked:
+        return None
+    return (
+        f"num_frames={asked} is not {every}k+1, so {drawn} frames are drawn, as vLLM-Omni and "
+        f"diffusers would; ask for {drawn} to say so yourself"
+    )
+
+
+def check_image_count(images: int, prompts: int) -> None:
+    """Refuse a number of first frames that says not which prompt begins with which.
+
+    Raises:
+        ValueError: neither one for all prompts nor one for each.
+    """
+    if images not in (1, prompts):
+        raise ValueError(
+            f"{images} images for {prompts} prompts; give one for all, or one for each"
+        )
+
+
+def whole_frames(value: Any) -> Any:
+    """A number of frames as it was given, unless it is none.
+
+    Raises:
+        ValueError: no whole number of 1 or more.
+    """
+    given = int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+    if given is None or (not isinstance(given, bool) and given == _whole(given) >= 1):
+        return given
+    raise ValueError("frames are a whole number, 1 or more; use 4k+1 of them, such as 49")
 
 
 def _whole(value: Any) -> int:

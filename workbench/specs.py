@@ -215,8 +215,8 @@ class GenerateSpec(Spec):
     def _an_image_a_prompt(self) -> GenerateSpec:
         if self.images is not None and len(self.images) != len(self.prompts.prompts):
             raise ValueError(
-                f"{len(self.images)} images for {len(self.prompts.prompts)} prompts; give one for "
-                "all, or one for each"
+                f"{len(self.images)} digests of images for {len(self.prompts.prompts)} prompts; "
+                "give one for each"
             )
         return self
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from workbench.errors import SpecError
 
 if TYPE_CHECKING:
+    import av
     from PIL import Image
 
 CRF = 16
@@ -31,7 +32,9 @@ class Video:
 def encode(
     frames: Sequence[Image.Image], fps: float, *, crf: int = CRF, preset: str = "medium"
 ) -> bytes:
-    """An MP4 file: H.264, yuv420p, the size of the frames.
+    """An MP4 file: H.264, yuv420p, the size of the frames, in the colours of BT.709.
+
+    The file says so, as players guess by the size where none is said.
 
     Args:
         frames: RGB, of one size with even sides.
@@ -52,14 +55,33 @@ def encode(
         stream = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(10_000))
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         stream.options = {"crf": str(crf), "preset": preset}
+        _tag(stream.codec_context)
         for frame in frames:
-            container.mux(stream.encode(av.VideoFrame.from_image(frame.convert("RGB"))))
+            container.mux(stream.encode(_bt709(frame)))
         container.mux(stream.encode(None))
     return buffer.getvalue()
 
 
+def _tag(context: av.VideoCodecContext) -> None:
+    from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTrc
+
+    context.colorspace = Colorspace.ITU709
+    context.color_primaries, context.color_trc = ColorPrimaries.BT709, ColorTrc.BT709
+    context.color_range = ColorRange.MPEG
+
+
+def _bt709(frame: Image.Image) -> av.VideoFrame:
+    """Luma and chroma of an RGB picture; PyAV would take BT.601 by itself."""
+    import av
+    from av.video.reformatter import ColorRange, Colorspace
+
+    return av.VideoFrame.from_image(frame.convert("RGB")).reformat(
+        format="yuv420p", dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG
+    )
+
+
 def decode(content: bytes) -> Video:
-    """All frames of a video file, RGB.
+    """All frames of a video file, RGB, by the colours that it says; BT.601 where it says none.
 
     Raises:
         SpecError: no video.

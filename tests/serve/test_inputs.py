@@ -89,6 +89,15 @@ def test_what_is_no_picture_of_8_bits_is_refused(tiny_ti2v: Path, image, says: s
         taken(tiny_ti2v, [image])
 
 
+def test_an_image_too_large_to_decode_is_refused(
+    tiny_ti2v: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Image.fromarray(pixels()).save(tmp_path / "frame.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 64 * 64 // 3)
+    with pytest.raises(SpecError, match=r"frame.png cannot be read .* exceeds limit"):
+        taken(tiny_ti2v, tmp_path / "frame.png")
+
+
 def test_a_photograph_is_turned_upright(tiny_ti2v: Path, tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # rotate by 90 degrees to show

@@ -8,6 +8,7 @@ import pytest
 
 import workbench as wb
 from workbench.records import Checkpoint, GenerationSet
+from workbench.zoo.tiny import build_tiny
 
 STEPS = wb.Sampling(num_inference_steps=3)
 TP2 = wb.Parallelism(tensor_parallel_size=2)
@@ -22,19 +23,25 @@ PRODUCTS = [
 
 
 @pytest.fixture(scope="module")
-def alone(tiny_qwen: Path, shared_runs: Path) -> GenerationSet:
+def four_heads(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """So that tensor parallelism leaves each rank two, which Ulysses can share out."""
+    return build_tiny("qwen-image", tmp_path_factory.mktemp("models") / "four", heads=4)
+
+
+@pytest.fixture(scope="module")
+def alone(four_heads: Path, shared_runs: Path) -> GenerationSet:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WORKBENCH_RUNS", str(shared_runs))
-        return wb.generate(str(tiny_qwen), "a teapot", sampling=STEPS)
+        return wb.generate(str(four_heads), "a teapot", sampling=STEPS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("degrees", "most"), PRODUCTS, ids=["x".join(d) for d, _ in PRODUCTS])
 def test_a_product_of_layouts_draws_what_one_worker_does(
-    tiny_qwen: Path, alone: GenerationSet, runs: Path, degrees: dict[str, int], most: float
+    four_heads: Path, alone: GenerationSet, runs: Path, degrees: dict[str, int], most: float
 ) -> None:
     layout = wb.Parallelism(**degrees)
-    result = wb.generate(str(tiny_qwen), "a teapot", sampling=STEPS, parallelism=layout)
+    result = wb.generate(str(four_heads), "a teapot", sampling=STEPS, parallelism=layout)
     assert result.audit.world_sizes == {
         "world": layout.world_size,
         "tensor_parallel": layout.tensor_parallel_size,

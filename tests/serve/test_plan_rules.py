@@ -9,6 +9,7 @@ import pytest
 from workbench.serve import plan_rules as rules
 from workbench.serve.shards import final_problem, share_of
 from workbench.specs import Parallelism, Sampling
+from workbench.zoo.families import family_named
 from workbench.zoo.inventory import StoredLinear
 from workbench.zoo.parallel import support_of
 from workbench.zoo.presets import preset_of
@@ -86,7 +87,7 @@ def test_two_branches_need_the_guidance_that_makes_them() -> None:
     ],
 )
 def test_frames(family: str, frames: int | None, says: str | None) -> None:
-    found = rules.frames_problem(family, Sampling(num_frames=frames))
+    found = rules.frames_problem(family_named(family), Sampling(num_frames=frames))
     assert found is None if says is None else says in found
 
 

@@ -10,8 +10,9 @@ from PIL import Image
 
 import workbench as wb
 from workbench.errors import LaunchFailed, NotSupportedHere, SpecError
-from workbench.serve import server_door, server_requests
+from workbench.serve import server_door, server_requests, server_session
 from workbench.serve.server_requests import answer, check_route, payload
+from workbench.videos import Video
 
 SAMPLING = wb.Sampling(
     num_inference_steps=3, height=64, width=128, true_cfg_scale=4.0, negative_prompt=" "
@@ -106,6 +107,29 @@ def test_the_chat_route_is_refused_where_the_gpu_would_draw_the_noise(monkeypatc
 
 
 @pytest.mark.parametrize(
+    ("frames", "size", "fps", "says"),
+    [
+        (9, (128, 64), 8.0, "sent 9 frames of .128, 64. at 8.0 a second, and 5 of .128, 64. at 8"),
+        (5, (64, 128), 8.0, "sent 5 frames of .64, 128. at 8.0"),
+        (5, (128, 64), 16.0, "at 16.0 a second, and 5 of .128, 64. at 8.0 were asked for"),
+        (0, (128, 64), 8.0, "sent 0 frames of None"),
+    ],
+)
+def test_a_video_of_other_frames_size_or_rate_is_refused(frames, size, fps, says):
+    asked = SAMPLING.but(num_frames=5, fps=8.0)
+    wrong = Video(frames=[Image.new("RGB", size)] * frames, fps=fps, codec="h264")
+    with pytest.raises(LaunchFailed, match=says):
+        server_requests.check_video(wrong, asked)
+    right = Video(frames=[Image.new("RGB", (128, 64))] * 5, fps=8.001, codec="h264")
+    server_requests.check_video(right, asked)
+
+
+def test_a_server_gives_up_on_a_video_when_its_client_does():
+    told = server_session._environment("secret")
+    assert float(told["VLLM_OMNI_VIDEO_SYNC_TIMEOUT"]) == server_session.REQUEST_TIMEOUT_S > 600
+
+
+@pytest.mark.parametrize(
     ("path", "token", "status"),
     [
         ("/v1/images/generations", None, 200),
@@ -114,6 +138,10 @@ def test_the_chat_route_is_refused_where_the_gpu_would_draw_the_noise(monkeypatc
         ("/collective_rpc", "wrong", 403),
         ("/sleep", None, 403),
         ("/collective_rpc", "secret", 200),
+        ("/v1/videos", None, 403),
+        ("/v1/videos/sync", None, 403),
+        ("/v1/videos/sync", "wrong", 403),
+        ("/v1/videos/sync", "secret", 200),
     ],
 )
 def test_only_who_started_the_server_may_ask_its_workers(monkeypatch, path, token, status):

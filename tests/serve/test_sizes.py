@@ -7,10 +7,10 @@ import pytest
 
 import workbench as wb
 from workbench.errors import SpecError
-from workbench.serve.plan_rules import frames_drawn
-from workbench.serve.requests import asked_for
+from workbench.sampling import frames_drawn
+from workbench.serve.requests import asked_for, needed_bytes
 from workbench.serve.sizes import drawable
-from workbench.specs import LaunchSpec, ModelRef
+from workbench.specs import GenerateSpec, LaunchSpec, ModelRef, PromptSet
 from workbench.zoo.families import family_of
 
 WAN, FLUX = "WanPipeline", "FluxPipeline"
@@ -63,6 +63,21 @@ def test_48_frames_are_49_of_one_key_and_both_numbers_are_said(pipeline) -> None
 def test_a_size_that_the_engine_would_cut_is_refused(pipeline, fields: dict, says: str) -> None:
     with pytest.raises(SpecError, match=says):
         asked(pipeline(vae={"scale_factor_spatial": 16}), **fields)
+
+
+def test_the_disk_that_a_request_needs() -> None:
+    """By hand: 64 x 32 pixels, 2 prompts, 3 seeds; 6 bytes a pixel of PNG, 1 a pixel of latents."""
+    spec = GenerateSpec(
+        launch=LaunchSpec(model=ModelRef("embedded:wan")),
+        prompts=PromptSet(["a", "b"]),
+        seeds=(0, 1, 2),
+        sampling=wb.Sampling(num_inference_steps=3, height=32, width=64, num_frames=9),
+    )
+    # 9 frames of PNG; 3 latent frames at the noise and after each of 3 steps
+    assert needed_bytes(spec) == 64 * 32 * (9 * 6 + 3 * 4) * 6
+    assert needed_bytes(spec.but(route="videos")) == 64 * 32 * 9 * 6 * 6
+    one = spec.but(sampling=wb.Sampling(num_inference_steps=3, height=32, width=64))
+    assert needed_bytes(one) == 64 * 32 * (6 + 4) * 6
 
 
 def test_one_frame_is_a_picture_and_a_picture_has_no_frames(pipeline) -> None:

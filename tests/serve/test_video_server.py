@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 from clips import PROMPT, STEPS, frame
@@ -11,11 +12,11 @@ import workbench as wb
 from workbench.errors import SpecError, StoreError
 from workbench.records import GenerationSet
 from workbench.serve.server import Server
-from workbench.videos import decode, encode
+from workbench.videos import decode
 
 pytestmark = pytest.mark.slow
-ENCODER = {"crf": 18, "preset": "ultrafast"}
-"""The server's own settings: openai/serving_video.py:552 and diffusion/utils/media_utils.py:93."""
+ENCODER = {"crf": "18", "video_codec_options": {"preset": "ultrafast", "threads": "0"}}
+"""The server's own settings: openai/serving_video.py:533 and diffusion/utils/media_utils.py:365."""
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +44,11 @@ def pixels(frames) -> np.ndarray:
 def test_it_sends_the_frames_of_the_engine_in_process(
     name: str, sets: dict[str, GenerationSet], tiny_ti2v: Path, server: Server
 ) -> None:
+    from vllm_omni.diffusion.utils.media_utils import mux_video_audio_bytes
+
     images = frame() if name == "image" else None
     own = wb.generate(str(tiny_ti2v), PROMPT, seeds=(3,), sampling=STEPS, images=images)[0]
-    wanted = decode(encode(own.frames, STEPS.fps, **ENCODER)).frames
+    wanted = decode(mux_video_audio_bytes(pixels(own.frames), fps=STEPS.fps, **ENCODER)).frames
     np.testing.assert_array_equal(pixels(sets[name][0].frames), pixels(wanted))
 
 
@@ -60,6 +63,13 @@ def test_what_is_lossy_says_so(sets: dict[str, GenerationSet], server: Server) -
             _ = item.trajectory
     assert wb.load(sets["image"].key).codec == "h264"
     np.testing.assert_array_equal(np.asarray(sets["image"][0].input_image), frame())
+
+
+def test_who_did_not_start_the_server_may_not_ask_for_videos(server: Server) -> None:
+    for route in ("/v1/videos", "/v1/videos/sync"):
+        form = {"prompt": (None, "a ball"), "frame_interpolation_model_path": (None, "/tmp")}
+        assert httpx.post(f"{server.url}{route}", files=form).status_code == 403
+    assert httpx.get(f"{server.url}/v1/models").status_code == 200
 
 
 def test_a_load_of_videos_is_answered_whole(sets: dict[str, GenerationSet], server: Server) -> None:

@@ -116,7 +116,7 @@ def _quantize(
     import auto_round  # noqa: F401  installs its log handler, which is then replaced
 
     calibration = recipe.calibration if recipe.needs_data else None
-    prompts = _prompts(source, calibration, plan.family.guidance)
+    prompts = _prompts(source, calibration)
     clean_alike()
     with _surroundings():
         try:
@@ -141,10 +141,10 @@ def _quantize(
         )
 
 
-def _prompts(source: Path, calibration: Calibration | None, guidance: str) -> Prompts:
+def _prompts(source: Path, calibration: Calibration | None) -> Prompts:
     if calibration is None:
         return Prompts(())
-    images = first_frames(calibration, call_arguments(source, calibration, guidance))
+    images = first_frames(source, calibration)
     return Prompts(calibration.prompts, images if calibration.images else ())
 
 

@@ -2,31 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
 from pathlib import Path
 from typing import Any
 
-from workbench.first_frames import fitted, opened
+from workbench.errors import SpecError
+from workbench.first_frames import InputImage, decoded, fitted, read
 from workbench.recipes import Calibration
 from workbench.spec import PIXELS_PER_TOKEN
 from workbench.zoo.models import default_sampling
 
 
-def first_frames(calibration: Calibration, arguments: Mapping[str, Any]) -> list[Any]:
-    """The image that each prompt begins with, RGB at the calibrated size; None for prompts alone.
+def input_images(source: Path, calibration: Calibration) -> list[InputImage]:
+    """The first frame of each prompt, at the calibrated size; none for prompts alone.
 
     Args:
+        source: Pipeline whose default sampling fills in what the calibration leaves open.
         calibration: The recipe's.
-        arguments: Of the call, with height and width in pixels.
 
     Raises:
-        SpecError: one that is no picture, or of another aspect ratio.
+        SpecError: a file that is no picture, of another aspect ratio, or that has changed since
+            the calibration was made.
     """
-    size, count = (arguments["width"], arguments["height"]), len(calibration.prompts)
-    if not calibration.images:
-        return [None] * count
-    found = [fitted(opened(file), size, PIXELS_PER_TOKEN) for file in calibration.images]
-    return [one.picture for one in (found if len(found) > 1 else found * count)]
+    size = _size(source, calibration)
+    found = [
+        fitted(_read(file, digest), size, PIXELS_PER_TOKEN)
+        for file, digest in zip(
+            calibration.images or (), calibration.image_sha256 or (), strict=True
+        )
+    ]
+    return found * len(calibration.prompts) if len(found) == 1 else found
+
+
+def first_frames(source: Path, calibration: Calibration) -> list[Any]:
+    """The picture that each prompt begins with; None for prompts alone.
+
+    Raises:
+        SpecError: as :func:`input_images`.
+    """
+    found = input_images(source, calibration)
+    return [one.picture for one in found] or [None] * len(calibration.prompts)
+
+
+def _read(file: str, digest: str) -> Any:
+    content = read(file)
+    now = hashlib.sha256(content).hexdigest()
+    if now != digest:
+        raise SpecError(
+            f"{file} has another content than when its Calibration was made: SHA-256 {digest} "
+            f"then, {now} now; make the Calibration again"
+        )
+    return decoded(content, file)
+
+
+def _size(source: Path, calibration: Calibration) -> tuple[int, int]:
+    served = default_sampling(source)
+    return calibration.width or served["width"], calibration.height or served["height"]
 
 
 def call_arguments(source: Path, calibration: Calibration, guidance: str) -> dict[str, Any]:
@@ -41,7 +72,6 @@ def call_arguments(source: Path, calibration: Calibration, guidance: str) -> dic
     arguments = {name: served[name] for name in ("negative_prompt", "num_frames") if name in served}
     if calibration.num_frames is not None:
         arguments["num_frames"] = calibration.num_frames
-    arguments["height"] = calibration.height or served["height"]
-    arguments["width"] = calibration.width or served["width"]
+    arguments["width"], arguments["height"] = _size(source, calibration)
     arguments[guidance] = calibration.guidance_scale
     return {**arguments, "output_type": "latent"}

@@ -14,6 +14,8 @@ from typing import Any
 
 from workbench import store, zoo
 from workbench.errors import QuantizationFailed
+from workbench.first_frames import warn_of_scaled
+from workbench.quant.calls import input_images
 from workbench.quant.plan import Plan, make_plan
 from workbench.quant.ranks import sizes_of
 from workbench.recipes import QuantRecipe
@@ -45,7 +47,8 @@ def quantize(
         force: Make it again; the old checkpoint stays until the new one is whole.
 
     Raises:
-        SpecError: the recipe does not fit the model, or it is quantized already.
+        SpecError: the recipe does not fit the model, it is quantized already, or an image of the
+            calibration cannot be used.
         ModelNotFound: no pipeline there, or of an unknown family.
         StoreError: the run folder is read-only or full.
         QuantizationFailed: the quantizer failed, or wrote something else than asked.
@@ -56,6 +59,7 @@ def quantize(
         return Checkpoint.load(store.open_complete(KIND, spec))
     source = zoo.locate(reference)
     plan = make_plan(source, recipe, tensor_parallel_size=tensor_parallel_size)
+    images = _images(source, recipe)
     before = weight_bytes(source)
     folder = store.prepare(KIND, spec, needed_bytes=sum(before.values()))
     started = time.perf_counter()
@@ -63,10 +67,19 @@ def quantize(
         content = _make(source, work / "done", work / "raw", spec, plan)
         sizes = {"bytes_before": before, "bytes_after": weight_bytes(work / "done")}
         elapsed = {"elapsed_s": time.perf_counter() - started}
-        store.commit(work / "done", spec, {**sizes, **content, **elapsed})
+        store.commit(work / "done", spec, {**sizes, **content, **elapsed, **images})
         shutil.rmtree(folder)
         (work / "done").rename(folder)
     return Checkpoint.load(folder)
+
+
+def _images(source: Path, recipe: QuantRecipe) -> dict[str, list[dict[str, Any]]]:
+    """What the manifest says of the first frames of a calibration; those scaled are said now."""
+    if recipe.calibration is None or not recipe.calibration.images:
+        return {}
+    found = input_images(source, recipe.calibration)
+    warn_of_scaled(found, stacklevel=4)
+    return {"calibration_images": [one.record for one in found]}
 
 
 @contextmanager

@@ -8,13 +8,12 @@ from workbench.errors import SpecError
 from workbench.quant.ranks import inputs_unit, outputs_unit, run_quantized
 from workbench.recipes import KEEP, Calibration, QuantRecipe
 from workbench.schemes import INTEGER
+from workbench.zoo.families import Family, family_named
 from workbench.zoo.inventory import StoredLinear
 from workbench.zoo.names import fused_group, matches, nearest, siblings
 from workbench.zoo.presets import Preset, inside_blocks, kept_reason
 
 Stored = Mapping[str, StoredLinear]
-FROM_IMAGES = "wan-i2v"
-"""The family that draws nothing without a first frame."""
 
 
 def recipe_fits(recipe: QuantRecipe, preset: Preset, components: tuple[str, ...]) -> None:
@@ -43,7 +42,7 @@ def recipe_fits(recipe: QuantRecipe, preset: Preset, components: tuple[str, ...]
             "(vllm_omni/quantization/inc_config.py); use method='modelopt', scheme='MXFP8'"
         )
     if recipe.calibration is not None:
-        _images_fit(recipe.calibration, preset.family)
+        images_fit(recipe.calibration, family_named(preset.family))
     steps = recipe.calibration.num_inference_steps if recipe.calibration else len(components)
     if steps < len(components):
         raise SpecError(
@@ -52,17 +51,22 @@ def recipe_fits(recipe: QuantRecipe, preset: Preset, components: tuple[str, ...]
         )
 
 
-def _images_fit(calibration: Calibration, family: str) -> None:
-    if family != FROM_IMAGES:
+def images_fit(calibration: Calibration, family: Family) -> None:
+    """Refuse images of a family that begins with a prompt alone, and none where one is needed.
+
+    Raises:
+        SpecError: says which.
+    """
+    if family.image_input != "needed":
         if calibration.image_sha256:
             raise SpecError(
-                f"Calibration(images=...): {family} is calibrated with prompts alone; leave images "
-                "out"
+                f"Calibration(images=...): {family.name} is calibrated with prompts alone; leave "
+                "images out"
             )
     elif not calibration.images:
         known = " (of the images in this recipe only digests are kept)"
         raise SpecError(
-            f"calibration of a {family} model begins each run with a first frame; give "
+            f"calibration of a {family.name} model begins each run with a first frame; give "
             f"Calibration(images=...){known if calibration.image_sha256 else ''}, or use a recipe "
             "that needs no calibration: method='auto-round' with iters=0, or method='modelopt' "
             "with a dynamic scheme such as MXFP8"

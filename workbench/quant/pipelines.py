@@ -97,9 +97,10 @@ def run_prompts(pipeline: Any, source: Path, calibration: Calibration, clock: Cl
 
     Raises:
         QuantizationFailed: one call failed; names the prompt.
+        SpecError: a first frame that has changed, or does not fit.
     """
     arguments = call_arguments(source, calibration, family_of(source).guidance)
-    images = first_frames(calibration, arguments)
+    images = first_frames(source, calibration)
     clock.watch(pipeline.scheduler)
     prompts = enumerate(tqdm(calibration.prompts, desc="calibration", unit="prompt"))
     for index, prompt in prompts:

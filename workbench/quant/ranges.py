@@ -11,6 +11,9 @@ from torch import Tensor, nn
 
 from workbench import zoo
 from workbench.errors import QuantizationFailed
+from workbench.first_frames import warn_of_scaled
+from workbench.quant.calls import input_images
+from workbench.quant.checks import images_fit
 from workbench.quant.pipelines import Clock, linear_modules, load_pipeline, run_prompts
 from workbench.recipes import Calibration
 from workbench.specs import ModelRef
@@ -37,15 +40,19 @@ def activation_ranges(model: ModelRef | str, calibration: Calibration) -> pd.Dat
 
     Raises:
         ModelNotFound: no pipeline there, or of an unknown family.
+        SpecError: images that cannot be used, or none where the model begins with one.
         QuantizationFailed: a run failed, or an input was not finite.
     """
     import pandas as pd
 
     reference = model if isinstance(model, ModelRef) else ModelRef(model)
     source = zoo.locate(reference)
+    family = family_of(source)
+    images_fit(calibration, family)
+    warn_of_scaled(input_images(source, calibration), stacklevel=3)
     pipeline = load_pipeline(source, trust=reference.trust_remote_code)
-    names = family_of(source).transformers
-    models = {name: part for name in names if (part := getattr(pipeline, name, None)) is not None}
+    parts = {name: getattr(pipeline, name, None) for name in family.transformers}
+    models = {name: part for name, part in parts.items() if part is not None}
     clock = Clock()
     recorder = RangeRecorder(models, clock)
     try:

@@ -26,6 +26,8 @@ from workbench.specs import PromptSet, Sampling, Workload
 from workbench.speed import LoadResult
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
     from PIL import Image
 
@@ -224,10 +226,12 @@ class Engine(Session):
         self,
         prompt: str,
         seed: int,
-        *request: Any,
+        sampling: Sampling,
+        along: Path,
+        image: Image.Image | None,
+        *,
         watch: tuple[int, list[int]] | None = None,
     ) -> dict[str, Any]:
-        sampling, along, image = request
         _, trace, _ = self._request(prompt, seed, sampling, image, along=str(along), watch=watch)
         return trace["trajectory"]
 

@@ -13,10 +13,11 @@ from workbench.audits import Audit
 from workbench.errors import SpecError
 from workbench.followed import LAYERS, VELOCITIES, Followed, FollowSpec, LayerRecording, LayersSpec
 from workbench.records import Generation, GenerationSet
-from workbench.specs import LaunchSpec
+from workbench.specs import LaunchSpec, Sampling
 
 if TYPE_CHECKING:
     import pandas as pd
+    from PIL import Image
 
 Request = Callable[..., dict[str, Any]]
 """(prompt, seed, sampling, along, image) -> what the worker recorded."""
@@ -138,7 +139,9 @@ def error_table(recording: LayerRecording, answer: dict[str, Any], audit: Audit)
     return table
 
 
-def _again(item: Generation, spec: FollowSpec) -> tuple[Any, ...]:
+def _again(
+    item: Generation, spec: FollowSpec
+) -> tuple[str, int, Sampling, Path, Image.Image | None]:
     """The request that drew a generation, led along its trajectory."""
     file = item.folder / "trajectory.safetensors"
     return item.prompt, item.seed, spec.sampling, file, item.input_image

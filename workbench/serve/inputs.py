@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import SpecError
-from workbench.first_frames import InputImage, fitted, opened
+from workbench.first_frames import InputImage, fitted, opened, warn_of_scaled
 from workbench.records import Generation
+from workbench.sampling import check_image_count
 from workbench.serve.plan_configs import pixels_of_a_patch
 from workbench.specs import Sampling
 from workbench.zoo.families import Family
@@ -44,7 +44,7 @@ def input_images(
     multiple = pixels_of_a_patch(folder)
     size = (sampling.width or 0, sampling.height or 0)
     found = [fitted(opened(one), size, multiple) for one in given]
-    _warn_of_scaled(found)
+    warn_of_scaled(found, stacklevel=5)
     return dict(zip(prompts, found if len(found) > 1 else found * len(prompts), strict=True))
 
 
@@ -85,19 +85,8 @@ def _each(images: Any, prompts: int) -> list[Any]:
     if one or (isinstance(images, np.ndarray) and images.ndim == _RGB):
         return [images]
     given = list(images) if isinstance(images, Iterable) else [images]
-    if len(given) not in (1, prompts):
-        raise SpecError(
-            f"{len(given)} images for {prompts} prompts; give one for all, or one for each"
-        )
+    try:
+        check_image_count(len(given), prompts)
+    except ValueError as error:
+        raise SpecError(str(error)) from None
     return given
-
-
-def _warn_of_scaled(found: Iterable[InputImage]) -> None:
-    changes = dict.fromkeys((one.given, one.picture.size) for one in found)
-    for given, drawn in changes:
-        if given != drawn:
-            warnings.warn(
-                f"an image of {given[0]} x {given[1]} pixels (width x height) is scaled to "
-                f"{drawn[0]} x {drawn[1]}, the size of the video (LANCZOS)",
-                stacklevel=5,
-            )

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -17,15 +18,20 @@ from workbench.speed import LoadResult, RequestRow
 
 Ask = Callable[[str, int], tuple[Answer, int]]
 """Prompt and seed -> the answer and its size in bytes, as it came over the wire."""
+Check = Callable[[Answer], None]
+"""Raises LaunchFailed for an answer that is not what was asked for."""
+Got = tuple[Answer, int] | LaunchFailed
+Judge = Callable[[dict[str, Any], Got], Future[RequestRow]]
 
 
-def run(workload: Workload, ask: Ask, precision: str) -> LoadResult:
+def run(workload: Workload, ask: Ask, precision: str, check: Check) -> LoadResult:
     """Send all requests of a workload, each as soon as one in flight is answered.
 
     Args:
         workload: How many, and of what.
         ask: Draws one picture; called from ``workload.concurrency`` threads.
         precision: Of the server, for tables.
+        check: Called with each answer beside the clients; what it refuses is a failed request.
     """
     began = time.monotonic()
     order = iter(range(workload.requests))
@@ -39,10 +45,11 @@ def run(workload: Workload, ask: Ask, precision: str) -> LoadResult:
                 index = next(order, None)
             if index is None:
                 return rows
-            rows.append(_one(index, pairs[index % len(pairs)], ask, began, digests))
+            rows.append(_one(index, pairs[index % len(pairs)], ask, began, judge))
 
     # Digests are taken beside the clients, so that no client pauses between two requests.
     with ThreadPoolExecutor(1) as digests, ThreadPoolExecutor(workload.concurrency) as clients:
+        judge = partial(digests.submit, _row, check)
         started = [clients.submit(client) for _ in range(workload.concurrency)]
         rows = [row.result() for one in started for row in one.result()]
     return LoadResult(
@@ -53,23 +60,31 @@ def run(workload: Workload, ask: Ask, precision: str) -> LoadResult:
 
 
 def _one(
-    index: int, pair: tuple[str, int], ask: Ask, began: float, digests: ThreadPoolExecutor
+    index: int, pair: tuple[str, int], ask: Ask, began: float, judge: Judge
 ) -> Future[RequestRow]:
     facts: dict[str, Any] = {"index": index, "prompt": pair[0], "seed": pair[1]}
     facts["sent_s"] = time.monotonic() - began
-    got: tuple[Answer, int] | LaunchFailed
+    got: Got
     try:
         got = ask(*pair)
     except LaunchFailed as error:
         got = error
     facts["received_s"] = time.monotonic() - began
-    return digests.submit(_row, facts, got)
+    return judge(facts, got)
 
 
-def _row(facts: dict[str, Any], got: tuple[Answer, int] | LaunchFailed) -> RequestRow:
+def _row(check: Check, facts: dict[str, Any], got: Got) -> RequestRow:
+    try:
+        return _checked(check, facts, got)
+    except LaunchFailed as error:
+        return RequestRow(**facts, stage_durations_s={}, error=str(error))
+
+
+def _checked(check: Check, facts: dict[str, Any], got: Got) -> RequestRow:
     if isinstance(got, LaunchFailed):
-        return RequestRow(**facts, stage_durations_s={}, error=str(got))
+        raise got
     answer, size = got
+    check(answer)
     return RequestRow(
         **facts,
         queue_wait_s=answer.queue_wait_s,

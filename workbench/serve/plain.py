@@ -38,7 +38,7 @@ class PlainDiffusers:
         from workbench import bf16  # on use, as it takes torch
 
         bf16.register()
-        if "num_frames" in family_of(folder).sampling:
+        if family_of(folder).draws_videos:
             clean_alike()
         import torch
         from diffusers import DiffusionPipeline

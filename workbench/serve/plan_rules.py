@@ -10,12 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from workbench.sampling import Sampling, nearest_multiples
 from workbench.specs import Parallelism
+from workbench.zoo.families import Family
 from workbench.zoo.parallel import PLAIN_VAE, Support
-
-FRAMES_OF = ("wan", "wan-i2v")
-"""Families that draw videos."""
-VAE_FRAMES = 4
-"""Frames to one latent frame, of the VAEs of these."""
 
 
 def heads_problem(
@@ -152,36 +148,12 @@ def sequence_problem(support: Support, layout: Parallelism, tokens: int) -> str 
     )
 
 
-def frames_problem(family: str, sampling: Sampling) -> str | None:
+def frames_problem(family: Family, sampling: Sampling) -> str | None:
     """Images have no frames."""
     frames = sampling.num_frames
-    if frames is None or family in FRAMES_OF:
+    if frames is None or family.draws_videos:
         return None
-    return f"num_frames={frames}: {family} draws images; leave num_frames out"
-
-
-def frames_drawn(frames: int, every: int = VAE_FRAMES) -> int:
-    """What the engine and diffusers draw where so many frames are asked for.
-
-    One more than a multiple of the VAE's temporal factor: models/wan2_2/pipeline_wan2_2.py:758,
-    and the same in diffusers' pipeline_wan.py.
-
-    Args:
-        frames: Asked for.
-        every: Frames to one latent frame.
-    """
-    return frames if frames % every == 1 % every else frames // every * every + 1
-
-
-def frames_note(asked: int, every: int = VAE_FRAMES) -> str | None:
-    """What to tell who asked for a number of frames that is not drawn."""
-    drawn = frames_drawn(asked, every)
-    if drawn == asked:
-        return None
-    return (
-        f"num_frames={asked} is not {every}k+1, so {drawn} frames are drawn, as vLLM-Omni and "
-        f"diffusers would; ask for {drawn} to say so yourself"
-    )
+    return f"num_frames={frames}: {family.name} draws images; leave num_frames out"
 
 
 def size_problem(sampling: Sampling, multiple: int) -> str | None:

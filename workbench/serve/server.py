@@ -108,13 +108,16 @@ class Server(ServerSession):
             response = self._post(ROUTES[route], **posted(route, prompt, seed, sampling))
             return answer(route, response), response.num_bytes_downloaded
 
-        result = load.run(workload, ask, self.spec.precision)
+        def check(got: Answer) -> None:
+            check_video(got.decoded, sampling)
+
+        result = load.run(workload, ask, self.spec.precision, check)
         self.drawn.add(sampling)
         return result
 
     @property
     def _route(self) -> Route:
-        return "videos" if "num_frames" in self.family.sampling else "images"
+        return "videos" if self.family.draws_videos else "images"
 
     def _draw(
         self, sampling: Sampling, route: Route, prompt: str, seed: int, image: Image.Image | None
@@ -125,8 +128,7 @@ class Server(ServerSession):
             response = self._post(ROUTES[route], **posted(route, prompt, seed, sampling, image))
             elapsed_s = time.perf_counter() - began
             got = answer(route, response)
-            if video := got.decoded:
-                check_video(video, sampling)
+            check_video(video := got.decoded, sampling)
             peak = self.call_workers("workbench_peak")
         except LaunchFailed as error:
             raise LaunchFailed(

@@ -2,6 +2,8 @@
 
 The audit needs the route ``/collective_rpc``, which vLLM opens in its development mode along with
 others that change or stop the model. On a shared machine anyone reaches the loopback address.
+The routes of videos are closed as well: a form may name a model of frame interpolation, whose file
+vLLM-Omni unpickles (vllm_omni/diffusion/postprocess/rife_interpolator.py:273), which runs its code.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ TOKEN = "WORKBENCH_SERVER_TOKEN"
 """Environment variable of the server: the secret that opens what is not public."""
 HEADER = b"x-workbench-token"
 PUBLIC = ("/v1/", "/health", "/metrics", "/version", "/docs", "/openapi.json")
+CLOSED = "/v1/videos"
 _FORBIDDEN = 403
 
 
@@ -34,4 +37,6 @@ class Door:
 
     def _opens(self, scope: dict[str, Any]) -> bool:
         given = dict(scope["headers"]).get(HEADER, b"")
-        return scope["path"].startswith(PUBLIC) or hmac.compare_digest(given, self._token)
+        path = scope["path"]
+        public = path.startswith(PUBLIC) and not path.startswith(CLOSED)
+        return public or hmac.compare_digest(given, self._token)

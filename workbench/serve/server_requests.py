@@ -20,7 +20,6 @@ from workbench.pixels import png
 from workbench.provenance import gpus
 from workbench.serve.drawing import seconds
 from workbench.serve.in_flight import SCHEDULER_WAIT
-from workbench.serve.media import frames_of
 from workbench.serve.server_main import DIFFUSION
 from workbench.specs import Route, Sampling
 from workbench.videos import Video, decode
@@ -55,20 +54,38 @@ class Answer:
 
     @cached_property
     def decoded(self) -> Video | None:
-        """The video, frame by frame; None for pictures."""
-        return decode(self.pictures[0]) if self.video else None
+        """The video, frame by frame; None for pictures.
+
+        Raises:
+            LaunchFailed: it is no video that can be read.
+        """
+        try:
+            return decode(self.pictures[0]) if self.video else None
+        except SpecError as error:
+            raise LaunchFailed(f"the server sent no video: {error}") from error
 
     @property
     def frames(self) -> list[Image.Image]:
-        """The first picture, or all frames of the video."""
-        return self.decoded.frames if self.decoded else frames_of(opened(self.pictures[0]))
+        """The first picture, or all frames of the video.
+
+        Raises:
+            LaunchFailed: it cannot be read.
+        """
+        return self.decoded.frames if self.decoded else [opened(self.pictures[0])]
 
 
 def opened(png: bytes) -> Image.Image:
-    """The picture of a PNG file."""
+    """The picture of a PNG file, RGB.
+
+    Raises:
+        LaunchFailed: it is none, or torn off.
+    """
     from PIL import Image
 
-    return Image.open(BytesIO(png))
+    try:
+        return Image.open(BytesIO(png)).convert("RGB")
+    except (OSError, SyntaxError) as error:  # Pillow raises SyntaxError where a chunk is broken
+        raise LaunchFailed(f"the server sent {len(png)} bytes of no picture: {error}") from error
 
 
 def check_route(route: Route, sampling: Sampling) -> None:
@@ -163,12 +180,14 @@ def answer(route: Route, response: httpx.Response) -> Answer:
     return _from_images(body) if route == "images" else _from_chat(body)
 
 
-def check_video(video: Video, sampling: Sampling) -> None:
-    """Refuse a video that is not what was asked for.
+def check_video(video: Video | None, sampling: Sampling) -> None:
+    """Refuse a video that is not what was asked for; None, of pictures, is not looked at.
 
     Raises:
         LaunchFailed: another number or size of frames, or other frames a second.
     """
+    if video is None:
+        return
     asked = (sampling.num_frames, (sampling.width, sampling.height), sampling.fps)
     fps = round(video.fps, 3)
     got = (len(video.frames), video.frames[0].size if video.frames else None, fps)

@@ -27,6 +27,9 @@ from workbench.zoo.families import family_of
 
 logger = logging.getLogger(__name__)
 REQUEST_TIMEOUT_S = 3600.0
+SYNC_TIMEOUT = "VLLM_OMNI_VIDEO_SYNC_TIMEOUT"
+"""Seconds until the route of videos gives up, 600 unless told:
+vllm_omni/entrypoints/openai/video/generation/helpers.py:100."""
 _OF_AN_ENGINE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """vllm_omni/diffusion/worker/diffusion_worker.py:323 leaves these in the process of an engine."""
 _SHOWN = 500  # characters of a refusal
@@ -120,6 +123,7 @@ def _environment(token: str) -> dict[str, str]:
         "VLLM_SERVER_DEV_MODE": "1",  # opens /collective_rpc, which the door guards
         "VLLM_LOGGING_COLOR": "0",
         "VLLM_DISABLE_LOG_LOGO": "1",
+        SYNC_TIMEOUT: f"{REQUEST_TIMEOUT_S:g}",
         server_door.TOKEN: token,
     }
 

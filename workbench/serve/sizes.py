@@ -5,14 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from workbench.errors import SpecError
+from workbench.sampling import frames_drawn, frames_note
 from workbench.serve.plan_configs import pixels_of_a_patch, vae_of
-from workbench.serve.plan_rules import (
-    FRAMES_OF,
-    frames_drawn,
-    frames_note,
-    frames_problem,
-    size_problem,
-)
+from workbench.serve.plan_rules import frames_problem, size_problem
 from workbench.specs import Sampling
 from workbench.zoo.families import Family
 
@@ -31,9 +26,9 @@ def drawable(folder: Path, family: Family, sampling: Sampling) -> tuple[Sampling
     Raises:
         SpecError: frames of an image model, or a size that the engine would cut.
     """
-    if problem := frames_problem(family.name, sampling):
+    if problem := frames_problem(family, sampling):
         raise SpecError(problem)
-    if family.name not in FRAMES_OF:
+    if not family.draws_videos:
         return sampling, None
     if problem := size_problem(sampling, pixels_of_a_patch(folder)):
         raise SpecError(problem)

@@ -33,6 +33,11 @@ class Family:
     not_served: str = ""
     """Why the workbench does not generate with it, if it does not."""
 
+    @property
+    def draws_videos(self) -> bool:
+        """Whether a request has frames."""
+        return "num_frames" in self.sampling
+
 
 _NOT_TRIED = "its generation is not wired up in the workbench; names, presets and layouts are"
 _WAN = Family(
@@ -131,6 +136,18 @@ def family_of(folder: Path) -> Family:
         f"{folder} is a {' or '.join(names) or 'model of no named class'}; "
         f"the workbench knows {known}"
     )
+
+
+def family_named(name: str) -> Family:
+    """The family of a name.
+
+    Raises:
+        ModelNotFound: there is none.
+    """
+    for family in FAMILIES:
+        if family.name == name:
+            return family
+    raise ModelNotFound(f"no family {name!r}; there are {', '.join(one.name for one in FAMILIES)}")
 
 
 def _class_names(folder: Path) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from workbench.errors import SpecError
 from workbench.zoo.builders import Shape, build
+from workbench.zoo.families import family_named
 
 HEADS, WIDTH, INNER = 2, 256, 512
 _ATTENTION = {"num_attention_heads": HEADS, "attention_head_dim": WIDTH // HEADS}
@@ -31,6 +32,7 @@ def build_tiny(
     seed: int = 0,
     layers: int = 2,
     experts: int = 1,
+    heads: int = HEADS,
     ti2v: bool = False,
 ) -> Path:
     """Write a tiny random pipeline in diffusers layout; the same arguments give the same bytes.
@@ -41,6 +43,7 @@ def build_tiny(
         seed: Of the weights.
         layers: Transformer blocks, of each kind that the family has.
         experts: 2 gives Wan its second transformer (Wan 2.2 A14B); 1 elsewhere.
+        heads: Attention heads of 128 channels, at least 1; 4 for layouts that share them out twice.
         ti2v: Wan as TI2V-5B has it, from a prompt with or without a first frame: timesteps for each
             patch, and a VAE of 16 x 16 pixels a latent.
 
@@ -52,12 +55,13 @@ def build_tiny(
     """
     if family not in _SHAPES:
         raise SpecError(f"no tiny pipeline of family {family!r}; there are {', '.join(_SHAPES)}")
-    if experts not in ((1, 2) if family in _VIDEO and not ti2v else (1,)):
+    if experts not in ((1, 2) if family_named(family).draws_videos and not ti2v else (1,)):
         raise SpecError(f"experts={experts} of {family}: wan has 1 or 2, the others 1")
     if ti2v and family != "wan":
         raise SpecError(f"ti2v=True of {family}: it is a form of wan")
     shape = _ti2v(layers) if ti2v else _SHAPES[family](layers, experts)
-    return build(shape, folder, seed=seed)
+    wide = {**shape.transformer, "num_attention_heads": heads}
+    return build(replace(shape, transformer=wide), folder, seed=seed)
 
 
 def _qwen_image(layers: int, experts: int) -> Shape:
@@ -114,5 +118,4 @@ def _ti2v(layers: int) -> Shape:
     )
 
 
-_VIDEO = ("wan", "wan-i2v")
 _SHAPES = {"qwen-image": _qwen_image, "flux": _flux, "wan": _wan, "wan-i2v": _wan_i2v}
