@@ -21,7 +21,7 @@ def psnr_db(one: Generation, other: Generation) -> float:
     return 10 * np.log10(255**2 / ((a - b) ** 2).mean())
 
 
-def agrees(drawn: GenerationSet, model: str) -> None:
+def assert_same_as_diffusers(drawn: GenerationSet, model: str) -> None:
     """Plain diffusers draws the same from the same first frame, as near as it can."""
     options = {"sampling": STEPS, "images": frame(), "runtime": "diffusers"}
     (plain,), (item,) = wb.generate(model, PROMPT, **options), drawn

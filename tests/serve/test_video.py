@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clips import PROMPT, STEPS, agrees, frame
+from clips import PROMPT, STEPS, assert_same_as_diffusers, frame
 
 import workbench as wb
 from workbench import store
@@ -97,4 +97,4 @@ def test_people_get_an_mp4_of_the_same_frames(from_image: GenerationSet, tmp_pat
 def test_plain_diffusers_agrees_from_a_first_frame(
     from_image: GenerationSet, tiny_ti2v: Path
 ) -> None:
-    agrees(from_image, str(tiny_ti2v))
+    assert_same_as_diffusers(from_image, str(tiny_ti2v))

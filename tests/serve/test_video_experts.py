@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clips import PROMPT, STEPS, agrees, frame
+from clips import PROMPT, STEPS, assert_same_as_diffusers, frame
 
 import workbench as wb
 from workbench.errors import SpecError
@@ -26,7 +26,7 @@ def test_plain_diffusers_agrees_from_a_first_frame(
     i2v: GenerationSet, tiny_i2v: Path, shared_runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORKBENCH_RUNS", str(shared_runs))
-    agrees(i2v, str(tiny_i2v))
+    assert_same_as_diffusers(i2v, str(tiny_i2v))
 
 
 def test_the_floor_is_drawn_from_the_same_images(

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from workbench.torchvision_ops import define_missing
 from workbench.zoo.training.artefacts import load_weights
+from workbench.zoo.training.codec import config
 from workbench.zoo.training.recipe import Architecture
 from workbench.zoo.training.vae_net import PictureVAE, deflate
 from workbench.zoo.training.video import codec, export
@@ -55,7 +56,7 @@ def unit_codec(shape: VideoArchitecture, vae: ClipVAE) -> codec.ClipCodec:
 
 
 def real_vae(twin: ClipVAE, shape: VideoArchitecture):
-    real = export.vae_class(codec.config(shape, unit_codec(shape, twin))).eval()
+    real = export.vae_class(config(shape, unit_codec(shape, twin))).eval()
     real.load_state_dict(twin.state_dict())
     return real
 
@@ -214,7 +215,7 @@ def test_the_codec_is_read_back(model: ClipModel, tmp_path: Path) -> None:
 
     vae = model.codec.vae
     save_weights(tmp_path / "vae.safetensors", vae.state_dict())
-    (tmp_path / "vae_config.json").write_text(json.dumps(codec.config(TINY, model.codec)))
+    (tmp_path / "vae_config.json").write_text(json.dumps(config(TINY, model.codec)))
     again = codec.ClipCodec.load(tmp_path / "vae.safetensors", TINY, torch.device("cpu"))
     assert difference(again.mean, model.codec.mean) <= 1e-6
     clips = torch.rand(1, 3, 9, 32, 32)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from workbench.zoo.training.recipe import Architecture, Recipe
+from workbench.zoo.training.optim import choose_kernels
+from workbench.zoo.training.recipe import Architecture, Recipe, changed
 
 
 def parser() -> argparse.ArgumentParser:
@@ -49,10 +49,7 @@ def parser() -> argparse.ArgumentParser:
 def recipe_of(arguments: argparse.Namespace) -> Recipe:
     """The shipped recipe, shortened by --smoke and changed by --set."""
     recipe = Recipe().smoke() if arguments.smoke else Recipe()
-    changes = dict(item.split("=") for item in arguments.set)
-    return replace(
-        recipe, **{name: type(getattr(recipe, name))(value) for name, value in changes.items()}
-    )
+    return changed(recipe, arguments.set)
 
 
 def on_device(arguments: argparse.Namespace) -> None:
@@ -63,9 +60,7 @@ def on_device(arguments: argparse.Namespace) -> None:
     from workbench.zoo.training.evaluate import judge_folder
     from workbench.zoo.training.vae import train_vae
 
-    torch.set_float32_matmul_precision("high")
-    torch.backends.cudnn.benchmark, torch.backends.cudnn.benchmark_limit = True, 4
-    torch._dynamo.config.recompile_limit = 64
+    choose_kernels()
     device, shape = torch.device(arguments.device), Architecture()
     corpus = Corpus.load(arguments.corpus, device=device)
     common = {"recipe": recipe_of(arguments), "shape": shape, "device": device}

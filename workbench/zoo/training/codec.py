@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,11 @@ from workbench.zoo.training.optim import mixed_precision
 from workbench.zoo.training.recipe import Architecture
 from workbench.zoo.training.vae_net import PictureVAE, deflate
 
+if TYPE_CHECKING:
+    from workbench.zoo.training.video.codec import ClipCodec
+    from workbench.zoo.training.video.recipe import VideoArchitecture
+
+V = TypeVar("V", bound=nn.Module)
 CHUNK = 256  # pictures encoded at once when nothing is trained
 
 
@@ -61,7 +66,7 @@ class Codec:
         )
 
 
-def on_device(vae: PictureVAE, device: torch.device) -> PictureVAE:
+def on_device(vae: V, device: torch.device) -> V:
     """Move a VAE, on a GPU with 2-D kernels in channels-last order, as all its tensors are."""
     if device.type == "cuda":
         for module in vae.modules():
@@ -88,8 +93,8 @@ def psnr(codec: Codec, pictures: Tensor) -> Tensor:
     return 10 * torch.log10(4 / error)
 
 
-def config(shape: Architecture, codec: Codec) -> dict[str, Any]:
-    """The configuration of diffusers' `AutoencoderKLQwenImage` for this VAE."""
+def config(shape: Architecture | VideoArchitecture, codec: Codec | ClipCodec) -> dict[str, Any]:
+    """The configuration of diffusers' `AutoencoderKLQwenImage`, and of its `AutoencoderKLWan`."""
     return {
         "base_dim": shape.vae_width, "z_dim": shape.latent_channels, "dropout": 0.0,
         "dim_mult": list(shape.vae_mults), "num_res_blocks": 1, "attn_scales": [],

@@ -122,6 +122,11 @@ class Trainer:
             for name in names
         }
 
+    def curve(self) -> list[float]:
+        """About 200 mean losses over the whole run."""
+        chunks = self.losses.cpu().split(max(1, len(self.losses) // 200))
+        return [round(float(chunk.mean()), 5) for chunk in chunks]
+
     def save(self, out: Path) -> None:
         """Write the averaged weights."""
         for name, state in self.states().items():
@@ -180,11 +185,7 @@ def train_dit(
         trainer.compile()
     run(trainer, log, out)
     trainer.save(out)
-    curve = [
-        round(float(chunk.mean()), 5)
-        for chunk in trainer.losses.cpu().split(max(1, recipe.dit_steps // 200))
-    ]
-    log.note(steps=recipe.dit_steps, batch=recipe.dit_batch, loss=curve)
+    log.note(steps=recipe.dit_steps, batch=recipe.dit_batch, loss=trainer.curve())
     model = trainer.averaged()
     log.note(evaluation=evaluate(model, corpus, recipe, device, log, out))
     return model

@@ -126,3 +126,10 @@ def mixed_precision(device: torch.device) -> torch.autocast:
     return torch.autocast(
         device.type, torch.bfloat16, enabled=device.type == "cuda", cache_enabled=False
     )
+
+
+def choose_kernels() -> None:
+    """TF32 where fp32 is multiplied, timed convolutions, and room for a compilation a shape."""
+    torch.set_float32_matmul_precision("high")
+    torch.backends.cudnn.benchmark, torch.backends.cudnn.benchmark_limit = True, 4
+    torch._dynamo.config.recompile_limit = 64

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+R = TypeVar("R", bound=Any)  # a frozen dataclass of numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,3 +92,20 @@ class Recipe:
             judge_steps=20,
             judged=16,
         )
+
+
+def changed(recipe: R, settings: Iterable[str]) -> R:
+    """A recipe with some of its numbers replaced, as the commands' ``--set`` says.
+
+    Args:
+        recipe: To begin with.
+        settings: Of the form FIELD=NUMBER.
+
+    Raises:
+        ValueError: a field that the recipe does not have.
+    """
+    changes = dict(item.split("=") for item in settings)
+    if unknown := changes.keys() - vars(recipe).keys():
+        raise ValueError(f"--set {sorted(unknown)} is unknown; there are {sorted(vars(recipe))}")
+    typed = {name: type(getattr(recipe, name))(value) for name, value in changes.items()}
+    return replace(recipe, **typed)

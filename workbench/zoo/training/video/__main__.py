@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 
+from workbench.zoo.training.optim import choose_kernels
+from workbench.zoo.training.recipe import changed
 from workbench.zoo.training.video.recipe import VideoArchitecture, VideoRecipe
 
 
@@ -55,13 +56,7 @@ def _on_device(
 def recipe_of(arguments: argparse.Namespace) -> VideoRecipe:
     """The shipped recipe, shortened by --smoke and changed by --set."""
     recipe = VideoRecipe().smoke() if arguments.smoke else VideoRecipe()
-    changes = dict(item.split("=") for item in arguments.set)
-    unknown = changes.keys() - vars(recipe).keys()
-    if unknown:
-        raise ValueError(f"--set {sorted(unknown)} is unknown; there are {sorted(vars(recipe))}")
-    return replace(
-        recipe, **{name: type(getattr(recipe, name))(value) for name, value in changes.items()}
-    )
+    return changed(recipe, arguments.set)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -72,9 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
     from workbench.zoo.training.video.train_dit import train_dit
     from workbench.zoo.training.video.train_vae import train_vae
 
-    torch.set_float32_matmul_precision("high")
-    torch.backends.cudnn.benchmark, torch.backends.cudnn.benchmark_limit = True, 4
-    torch._dynamo.config.recompile_limit = 64
+    choose_kernels()
     device, shape, recipe = (
         torch.device(arguments.device),
         VideoArchitecture(),

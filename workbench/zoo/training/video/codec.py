@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from workbench.zoo.training.artefacts import load_weights
+from workbench.zoo.training.codec import on_device
 from workbench.zoo.training.optim import mixed_precision
 from workbench.zoo.training.video.recipe import VideoArchitecture
 from workbench.zoo.training.video.vae_net import ClipVAE
@@ -50,15 +50,6 @@ class ClipCodec:
         return cls(on_device(vae, device).requires_grad_(False), mean, std)
 
 
-def on_device(vae: ClipVAE, device: torch.device) -> ClipVAE:
-    """Move a VAE, on a GPU with 2-D kernels in channels-last order, as all its tensors are."""
-    if device.type == "cuda":
-        for module in vae.modules():
-            if isinstance(module, nn.Conv2d):
-                module.to(memory_format=torch.channels_last)
-    return vae.to(device)
-
-
 @torch.no_grad()
 def latents_of(vae: ClipVAE, clips: Tensor) -> Tensor:
     """Mean latents [B, z, n + 1, H/8, W/8] of clips [B, 3, 4 n + 1, H, W], fp32."""
@@ -70,13 +61,3 @@ def psnr(codec: ClipCodec, clips: Tensor) -> Tensor:
     """Reconstruction PSNR in dB (data range 2) of each frame of [B, 3, T, H, W]: [B, T]."""
     error = (codec.decode(codec.encode(clips)) - clips).square().mean((1, 3, 4))
     return 10 * torch.log10(4 / error)
-
-
-def config(shape: VideoArchitecture, codec: ClipCodec) -> dict[str, Any]:
-    """The configuration of diffusers' `AutoencoderKLWan` for this VAE."""
-    return {
-        "base_dim": shape.vae_width, "z_dim": shape.latent_channels, "dropout": 0.0,
-        "dim_mult": list(shape.vae_mults), "num_res_blocks": 1, "attn_scales": [],
-        "temperal_downsample": list(shape.vae_temporal),
-        "latents_mean": codec.mean.flatten().tolist(), "latents_std": codec.std.flatten().tolist(),
-    }  # fmt: skip

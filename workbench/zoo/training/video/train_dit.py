@@ -155,11 +155,9 @@ def train_dit(
         trainer.compile()
     run(trainer, log, out)
     trainer.save(out)
-    curve = [
-        round(float(chunk.mean()), 5)
-        for chunk in trainer.losses.cpu().split(max(1, recipe.dit_steps // 200))
-    ]
-    log.note(steps=recipe.dit_steps, batch=recipe.dit_batch, loss=curve, recipe=vars(recipe))
+    log.note(
+        steps=recipe.dit_steps, batch=recipe.dit_batch, loss=trainer.curve(), recipe=vars(recipe)
+    )
     model = trainer.averaged()
     log.note(evaluation=evaluate(model, corpus, recipe, log, out))
     return model

@@ -10,14 +10,13 @@ import torch
 from torch import Tensor
 
 from workbench.zoo.training.artefacts import Log, load_weights, save_weights, write_sheet
+from workbench.zoo.training.codec import config, on_device
 from workbench.zoo.training.optim import Rates
 from workbench.zoo.training.vae import Stage, noisy, picture_loss
 from workbench.zoo.training.video.codec import (
     CHUNK,
     ClipCodec,
-    config,
     latents_of,
-    on_device,
     psnr,
 )
 from workbench.zoo.training.video.corpus import ClipCorpus
