@@ -109,9 +109,10 @@ def test_a_load_of_three_in_flight_is_answered_whole(server: Server, drawn: Gene
     assert result.pictures_per_s == pytest.approx(9 / result.elapsed_s)
     assert all(row.stage_durations_s for row in result.rows)
     assert all(0 <= row.queue_wait_s < row.latency_s for row in result.rows)
-    waits = sorted(row.queue_wait_s for row in result.rows[:3])
-    assert waits[0] < 0.5 * min(row.latency_s for row in result.rows)  # found the scheduler free
-    assert waits[2] > 1.3 * waits[1] > 0  # the last of three waits for two
+    waits = [row.queue_wait_s for row in result.rows]
+    assert min(waits) < 0.5 * min(row.latency_s for row in result.rows)  # found the scheduler free
+    # One is drawn at a time, so two of three wait; the rest of a latency is drawing and HTTP.
+    assert sum(waits) > 0.5 * sum(row.latency_s - row.queue_wait_s for row in result.rows)
     assert all(row.bytes > 1000 for row in result.rows)
 
 
