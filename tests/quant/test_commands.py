@@ -7,7 +7,8 @@ import pytest
 
 import workbench as wb
 from workbench.errors import ModelNotFound, SpecError
-from workbench.quant.commands import PRESETS, from_options, parse, preset
+from workbench.quant.command_line import parse
+from workbench.quant.commands import PRESETS, from_options, preset
 from workbench.recipes import Calibration, QuantRecipe
 from workbench.specs import ModelRef
 

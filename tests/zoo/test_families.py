@@ -7,7 +7,7 @@ import pytest
 
 from workbench.errors import ModelNotFound
 from workbench.specs import Sampling
-from workbench.zoo.families import FAMILIES, family_of
+from workbench.zoo.families import FAMILIES, family_of, image_input_of
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -26,6 +26,20 @@ def test_a_folder_is_known_by_its_class(tmp_path: Path, family) -> None:
 def test_no_class_is_in_two_families() -> None:
     names = [name for f in FAMILIES for name in (*f.pipelines, *f.architectures)]
     assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("index", "takes"),
+    [
+        ({"_class_name": "WanPipeline"}, "none"),
+        ({"_class_name": "WanPipeline", "expand_timesteps": True}, "optional"),
+        ({"_class_name": "WanImageToVideoPipeline"}, "needed"),
+        ({"_class_name": "FluxPipeline", "expand_timesteps": True}, "none"),
+    ],
+)
+def test_who_draws_from_a_first_frame(tmp_path: Path, index: dict, takes: str) -> None:
+    (tmp_path / "model_index.json").write_text(json.dumps(index))
+    assert image_input_of(tmp_path) == takes
 
 
 @pytest.mark.parametrize(

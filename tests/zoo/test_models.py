@@ -1,6 +1,6 @@
 import hashlib
 import json
-import time
+import socket
 
 import pytest
 
@@ -44,13 +44,12 @@ def test_a_file_is_no_folder(tmp_path):
         locate(ModelRef(tmp_path / "model.safetensors"))
 
 
-def test_a_hub_id_without_a_network_fails_soon(monkeypatch, tmp_path):
+def test_a_hub_id_without_a_network_is_looked_up_nowhere(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    started = time.monotonic()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: pytest.fail("it asked for a host"))
     with pytest.raises(ModelNotFound, match=r"'Someone/some-model'.*check the spelling and the n"):
         locate(ModelRef("Someone/some-model"))
-    assert time.monotonic() - started < 5
 
 
 def test_what_is_neither_folder_nor_hub_id_is_refused():

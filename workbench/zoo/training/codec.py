@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from workbench.zoo.training.artefacts import load_weights
+from workbench.zoo.training.assembly import vae_config
 from workbench.zoo.training.optim import mixed_precision
 from workbench.zoo.training.recipe import Architecture
 from workbench.zoo.training.vae_net import PictureVAE, deflate
@@ -55,7 +55,7 @@ class Codec:
         """Read `vae.safetensors` and the `vae_config.json` beside it."""
         vae = PictureVAE(shape)
         vae.load_state_dict(deflate(load_weights(weights)))
-        config = json.loads(weights.with_name("vae_config.json").read_text())
+        config = vae_config(weights)
         mean, std = (
             torch.tensor(config[name], device=device) for name in ("latents_mean", "latents_std")
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from workbench.torchvision_ops import define_missing
-from workbench.zoo.training.artefacts import load_weights
+from workbench.zoo.training.assembly import fill, save, vae_config, write_checksums
 from workbench.zoo.training.recipe import Architecture
 from workbench.zoo.training.sampling import SCHEDULER
 from workbench.zoo.training.tokenizer import PAD, build_tokenizer, embedding_rows
@@ -86,16 +85,9 @@ def text_encoder_class(
     return Qwen2_5_VLForConditionalGeneration(config)
 
 
-def load_text_encoder(model: Qwen2_5_VLForConditionalGeneration, weights: Path) -> None:
-    """Fill the language model; what else the class has keeps its random weights."""
-    missing, unexpected = model.load_state_dict(load_weights(weights), strict=False)
-    strangers = [name for name in missing if "visual" not in name and name != "lm_head.weight"]
-    if strangers or unexpected:
-        raise ValueError(
-            f"{weights} lacks {strangers} and has unknown {unexpected}; "
-            "train it again with this version."
-        )
-    model.tie_weights()
+def _untrained(name: str) -> bool:
+    """The vision tower keeps its random weights, and the head is tied to the embedding."""
+    return "visual" in name or name == "lm_head.weight"
 
 
 def export(
@@ -114,18 +106,13 @@ def export(
     """
     shape, vae = shape or Architecture(), vae or weights / "vae.safetensors"
     vocab = build_tokenizer(folder / "tokenizer")
-    text_encoder = text_encoder_class(shape, vocab)
-    load_text_encoder(text_encoder, weights / "text_encoder.safetensors")
-    transformer = transformer_class(shape)
-    transformer.load_state_dict(load_weights(weights / "transformer.safetensors"))
-    picture = vae_class(json.loads(vae.with_name("vae_config.json").read_text()))
-    picture.load_state_dict(load_weights(vae))
-    for name, model in (
-        ("text_encoder", text_encoder),
-        ("transformer", transformer),
-        ("vae", picture),
-    ):
-        model.to(torch.bfloat16).save_pretrained(folder / name)
+    parts = {
+        "text_encoder": text_encoder_class(shape, vocab),
+        "transformer": transformer_class(shape),
+        "vae": vae_class(vae_config(vae)),
+    }
+    fill(parts, weights, vae, untrained=_untrained)
+    save(parts, folder)
     _write_configs(folder)
     return write_checksums(folder)
 
@@ -142,15 +129,3 @@ def _write_configs(folder: Path) -> None:
         path = (folder / place).with_suffix(".json")
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(content, indent=2) + "\n")
-
-
-def write_checksums(folder: Path) -> list[str]:
-    """Hash every file of a folder into `SHA256SUMS`, in the format of `sha256sum`."""
-    listing = folder / "SHA256SUMS"
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path != listing)
-    lines = [
-        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder)}"
-        for path in files
-    ]
-    listing.write_text("\n".join(lines) + "\n")
-    return lines

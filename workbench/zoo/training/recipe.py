@@ -10,23 +10,50 @@ R = TypeVar("R", bound=Any)  # a frozen dataclass of numbers
 
 
 @dataclass(frozen=True, kw_only=True)
-class Architecture:
-    """Sizes of VAE, transformer and text encoder; the defaults are the shipped model.
+class Sizes:
+    """Sizes that the networks of pictures and of clips have in common.
 
     Every linear inside a block has an input width divisible by 128, so that group-wise 4-bit
-    schemes fit everywhere.
+    schemes fit everywhere, and two heads let tensor parallelism of two divide it.
     """
 
     latent_channels: int = 16
     vae_width: int = 32
     vae_mults: tuple[int, ...] = (1, 2, 2, 2)
     vae_temporal: tuple[bool, ...] = (False, True, True)
-    layers: int = 5
     heads: int = 2
-    rope_axes: tuple[int, int, int] = (16, 56, 56)
     text_width: int = 128
     text_layers: int = 2
     text_hidden: int = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """Numbers of a recipe that were the same for pictures and for clips."""
+
+    seed: int = 0
+    # VAE and its decoder's polish
+    kl_weight: float = 2e-4
+    polish_noise: float = 0.02
+    # transformer and text encoder
+    dit_batch: int = 256
+    dit_rate: float = 1e-3
+    dit_muon_rate: float = 2e-3
+    dit_decay: float = 0.01
+    dit_muon_decay: float = 0.02
+    dit_warmup: int = 200
+    dit_ema: float = 0.9995
+    # measuring
+    judge_steps: int = 1_500
+    judged: int = 192  # prompts per split
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture(Sizes):
+    """Sizes of VAE, transformer and text encoder; the defaults are the shipped model."""
+
+    layers: int = 5
+    rope_axes: tuple[int, int, int] = (16, 56, 56)
 
     @property
     def head_width(self) -> int:
@@ -40,14 +67,13 @@ class Architecture:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class Recipe(Schedule):
     """Step counts, batch sizes and rates; the defaults made the shipped model.
 
     Step counts are fixed rather than a time budget; what a GPU computes still varies a little
     from run to run, so the weights are shipped.
     """
 
-    seed: int = 0
     # VAE
     vae_steps: int = 2_450
     vae_crop_share: float = 0.6  # first part on quadrants of rolled pictures
@@ -57,28 +83,17 @@ class Recipe:
     vae_warmup: int = 100
     vae_ema: float = 0.998
     latent_noise: float = 0.1  # upper end, relative to the latents' spread
-    kl_weight: float = 2e-4
     # decoder polish
     polish_steps: int = 1_000
-    polish_noise: float = 0.02
     polish_muon_rate: float = 1e-3
     polish_rate: float = 5e-4
     # transformer and text encoder
     dit_steps: int = 20_800
-    dit_batch: int = 256
-    dit_rate: float = 1e-3
-    dit_muon_rate: float = 2e-3
-    dit_decay: float = 0.01
-    dit_muon_decay: float = 0.02
-    dit_warmup: int = 200
-    dit_ema: float = 0.9995
     pool: int = 65_536  # encoded pictures held at a time
     refresh: int = 128  # of them replaced ...
     refresh_every: int = 8  # ... after so many steps
     # measuring
     measured: int = 1_024  # pictures for reconstruction PSNR
-    judge_steps: int = 1_500
-    judged: int = 192  # prompts per split
 
     def smoke(self) -> Recipe:
         """Every code path at full batch size, a few steps each: finds errors, not quality."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor
 
 from workbench.zoo.training.artefacts import load_weights
+from workbench.zoo.training.assembly import vae_config
 from workbench.zoo.training.codec import on_device
 from workbench.zoo.training.optim import mixed_precision
 from workbench.zoo.training.video.recipe import VideoArchitecture
@@ -42,7 +42,7 @@ class ClipCodec:
         """Read `vae.safetensors` and the `vae_config.json` beside it."""
         vae = ClipVAE(shape)
         vae.load_state_dict(load_weights(weights))
-        config = json.loads(weights.with_name("vae_config.json").read_text())
+        config = vae_config(weights)
         mean, std = (
             torch.tensor(config[name], device=device).view(1, -1, 1, 1, 1)
             for name in ("latents_mean", "latents_std")

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from workbench.torchvision_ops import define_missing
-from workbench.zoo.training.artefacts import load_weights
-from workbench.zoo.training.export import write_checksums
+from workbench.zoo.training.assembly import fill, save, vae_config, write_checksums
 from workbench.zoo.training.tokenizer import embedding_rows
 from workbench.zoo.training.video.recipe import VideoArchitecture
 
@@ -68,15 +64,9 @@ def text_encoder_class(shape: VideoArchitecture, rows: int) -> UMT5EncoderModel:
     )  # fmt: skip
 
 
-def load_text_encoder(model: UMT5EncoderModel, weights: Path) -> None:
-    """Fill the encoder; its own name for the embedding is tied to the shared one."""
-    missing, unexpected = model.load_state_dict(load_weights(weights), strict=False)
-    if missing != ["encoder.embed_tokens.weight"] or unexpected:
-        raise ValueError(
-            f"{weights} lacks {missing} and has unknown {unexpected}; "
-            "train it again with this version."
-        )
-    model.tie_weights()
+def _untrained(name: str) -> bool:
+    """The encoder's own name for the embedding is tied to the shared one."""
+    return name == "encoder.embed_tokens.weight"
 
 
 def export(
@@ -102,16 +92,13 @@ def export(
 
     shape, vae = shape or VideoArchitecture(), vae or weights / "vae.safetensors"
     rows = embedding_rows(build_t5(folder / "tokenizer", lexicon()))
-    parts: dict[str, torch.nn.Module] = {
+    parts = {
         "text_encoder": text_encoder_class(shape, rows),
         "transformer": transformer_class(shape),
-        "vae": vae_class(json.loads(vae.with_name("vae_config.json").read_text())),
+        "vae": vae_class(vae_config(vae)),
     }
-    load_text_encoder(parts["text_encoder"], weights / "text_encoder.safetensors")
-    parts["transformer"].load_state_dict(load_weights(weights / "transformer.safetensors"))
-    parts["vae"].load_state_dict(load_weights(vae))
-    for name, part in parts.items():
-        part.to(torch.bfloat16).save_pretrained(folder / name)
+    fill(parts, weights, vae, untrained=_untrained)
+    save(parts, folder)
     schedule = scheduler()
     schedule.save_pretrained(folder / "scheduler")
     tokenizer = AutoTokenizer.from_pretrained(folder / "tokenizer")

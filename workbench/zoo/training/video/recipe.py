@@ -4,29 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from workbench.zoo.training.recipe import Schedule, Sizes
+
 FRAMES, SIDE, FPS = 9, 128, 8
 """A clip: nine frames of 128 x 128 pixels, shown at eight a second."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class VideoArchitecture:
-    """Sizes of VAE, transformer and text encoder; the defaults are the shipped model.
+class VideoArchitecture(Sizes):
+    """Sizes of VAE, transformer and text encoder; the defaults are the shipped model."""
 
-    Every linear inside a block has an input width divisible by 128, so that group-wise 4-bit
-    schemes fit everywhere, and two heads let tensor parallelism of two divide it.
-    """
-
-    latent_channels: int = 16
-    vae_width: int = 32
-    vae_mults: tuple[int, ...] = (1, 2, 2, 2)
-    vae_temporal: tuple[bool, ...] = (False, True, True)
     layers: int = 10
-    heads: int = 2
     head_width: int = 128
-    text_width: int = 128
     text_heads: int = 2
-    text_layers: int = 2
-    text_hidden: int = 256
     frames: int = FRAMES
     side: int = SIDE
 
@@ -48,10 +38,9 @@ class VideoArchitecture:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VideoRecipe:
+class VideoRecipe(Schedule):
     """Step counts, batch sizes and rates; the defaults made the shipped model."""
 
-    seed: int = 0
     variants: int = 96  # pictures per background
     # VAE, from the picture VAE's weights
     vae_steps: int = 1_000
@@ -61,28 +50,17 @@ class VideoRecipe:
     vae_warmup: int = 50
     vae_ema: float = 0.995
     latent_noise: float = 0.05  # upper end, relative to the latents' spread
-    kl_weight: float = 2e-4
     # decoder polish
     polish_steps: int = 400
-    polish_noise: float = 0.02
     # transformer and text encoder
     dit_steps: int = 14_000
-    dit_batch: int = 256
-    dit_rate: float = 1e-3
-    dit_muon_rate: float = 2e-3
-    dit_decay: float = 0.01
-    dit_muon_decay: float = 0.02
-    dit_warmup: int = 200
-    dit_ema: float = 0.9995
     image_share: float = 0.4  # samples whose first latent frame is given
     pool: int = 32_768  # encoded clips held at a time
     refresh: int = 64  # of them replaced ...
     refresh_every: int = 16  # ... after so many steps
     # measuring
     measured: int = 512  # clips for reconstruction PSNR
-    judge_steps: int = 1_500
-    judge_clips: int = 128  # seen in each of them
-    judged: int = 192  # prompts per split
+    judge_clips: int = 128  # seen in each step of the judge
     sampling_steps: int = 20
     guidance: float = 4.0
 
