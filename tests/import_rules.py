@@ -4,7 +4,7 @@
 # process (workers) or for another task (training).
 OWNERS = {
     "av": ("videos.py",),
-    "auto_round": ("quant/autoround.py", "quant/autoround_cures.py"),
+    "auto_round": ("quant/autoround.py", "quant/autoround_cures.py", "quant/autoround_prompts.py"),
     "cv2": (
         "eval/drift.py",
         "eval/fidelity.py",
@@ -17,6 +17,7 @@ OWNERS = {
         "quant/pipelines.py",
         "serve/decoding.py",
         "serve/plain.py",
+        "wan_first_frames.py",
         "wan_prompts.py",
         "zoo/builders.py",
         "zoo/training/export.py",
@@ -118,7 +119,7 @@ BASE = {
         "trajectories",
         "videos",
     ),
-    *("bf16", "engine_logs", "torchvision_ops", "wan_prompts"),
+    *("bf16", "engine_logs", "torchvision_ops", "wan_first_frames", "wan_prompts"),
 }
 # Part of the package -> the parts it may import.
 ALLOWED = {
@@ -127,6 +128,7 @@ ALLOWED = {
     "engine_logs": set(),
     "errors": set(),
     "torchvision_ops": set(),
+    "wan_first_frames": set(),
     "wan_prompts": set(),
     "provenance": set(),
     "schemes": set(),

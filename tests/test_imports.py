@@ -53,7 +53,8 @@ def test_importing_the_workbench_takes_no_torch():
 
 
 def test_importing_the_workbench_takes_well_under_a_second():
-    code = "import time; t = time.perf_counter(); import workbench; print(time.perf_counter() - t)"
+    """Processor time, as other work may share the machine."""
+    code = "import time; t = time.process_time(); import workbench; print(time.process_time() - t)"
     assert min(float(fresh(code)) for _ in range(3)) < 0.5
 
 

@@ -29,10 +29,10 @@ class Calibration(Spec):
     that is drawn, with a warning."""
     guidance_scale: float = Field(4.0, ge=0)
     seed: int = Field(0, ge=0)
-    images: tuple[str, ...] | None = Field(None, exclude=True)
-    """Files of first frames, for an image-to-video model: one for all prompts, or one for each.
-    Their content is in the key, not where they lie."""
-    image_sha256: tuple[str, ...] | None = None
+    images: tuple[str | None, ...] | None = Field(None, exclude=True)
+    """Files of first frames, for a model that draws from them: one for all prompts, or one for
+    each, None where a prompt goes alone. Their content is in the key, not where they lie."""
+    image_sha256: tuple[str | None, ...] | None = None
     """Of each of these files; filled in."""
 
     @field_validator("num_frames", mode="before")
@@ -53,16 +53,23 @@ class Calibration(Spec):
             return values
         many = isinstance(given, Iterable) and not isinstance(given, str)
         files = list(given) if many else [given]
-        if not all(isinstance(file, (str, Path)) for file in files):
+        there = [file for file in files if file is not None]
+        if not all(isinstance(file, (str, Path)) for file in there):
             raise ValueError("images are paths of picture files; save an image as PNG first")
-        missing = [str(file) for file in files if not Path(file).is_file()]
+        if not there:
+            raise ValueError("images names no file; leave it out to calibrate with prompts alone")
+        missing = [str(file) for file in there if not Path(file).is_file()]
         if missing:
             raise ValueError(f"images={missing} are not there; give paths of picture files")
-        digests = [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files]
-        return {**values, "images": tuple(map(str, files)), "image_sha256": tuple(digests)}
+        names = tuple(None if file is None else str(file) for file in files)
+        return {**values, "images": names, "image_sha256": tuple(map(_sha256, files))}
 
     @model_validator(mode="after")
     def _an_image_a_prompt(self) -> Calibration:
         if self.image_sha256 is not None:
             check_image_count(len(self.image_sha256), len(self.prompts))
         return self
+
+
+def _sha256(file: str | Path | None) -> str | None:
+    return None if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()

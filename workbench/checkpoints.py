@@ -44,6 +44,8 @@ class Checkpoint:
     """Ranks, of 1, 2, 4 and 8, among which its linears split without cutting a block of scales."""
     elapsed_s: float
     provenance: dict[str, Any] = field(repr=False)
+    calibration_note: str = ""
+    """Of a model that draws from first frames: how many of its calibration runs began with one."""
 
     @classmethod
     def load(cls, folder: Path) -> Checkpoint:
@@ -60,6 +62,7 @@ class Checkpoint:
             tensor_parallel_sizes=tuple(manifest["tensor_parallel_sizes"]),
             elapsed_s=manifest["elapsed_s"],
             provenance=manifest["provenance"],
+            calibration_note=manifest.get("calibration_note", ""),
         )
 
     @property

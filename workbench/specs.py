@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -195,6 +196,13 @@ def _distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
 Seeds = Annotated[tuple[int, ...], Field(min_length=1), AfterValidator(_distinct)]
 
 
+def _one_each(spec: Any) -> Any:
+    images, prompts = spec.images, len(spec.prompts.prompts)
+    if images is not None and len(images) != prompts:
+        raise ValueError(f"{len(images)} digests of images for {prompts} prompts; give one each")
+    return spec
+
+
 class GenerateSpec(Spec):
     """A population: every prompt at every seed, on one engine."""
 
@@ -210,20 +218,13 @@ class GenerateSpec(Spec):
     images: tuple[str, ...] | None = None
     """SHA-256 of the first frame that each prompt begins with, of its RGB pixels at the size that
     is drawn; None for prompts alone."""
-
-    @model_validator(mode="after")
-    def _an_image_a_prompt(self) -> GenerateSpec:
-        if self.images is not None and len(self.images) != len(self.prompts.prompts):
-            raise ValueError(
-                f"{len(self.images)} digests of images for {len(self.prompts.prompts)} prompts; "
-                "give one for each"
-            )
-        return self
+    _an_image_a_prompt = model_validator(mode="after")(_one_each)
 
 
 class Workload(Spec):
     """What a server is put under: a closed loop with a fixed number of requests in flight."""
 
+    younger: ClassVar[frozenset[str]] = frozenset({"images"})
     prompts: PromptSet
     seeds: Seeds = (0,)
     sampling: Sampling = Sampling()
@@ -231,6 +232,17 @@ class Workload(Spec):
     """Requests in flight; the next is sent when one is answered."""
     requests: int = Field(ge=1)
     """All of them; prompts and seeds are taken in turn, and again from the first."""
+    images: tuple[str, ...] | None = None
+    """As of a GenerateSpec; filled in by ``load`` and ``benchmark`` from their ``images=``."""
+    _an_image_a_prompt = model_validator(mode="after")(_one_each)
+
+    @field_validator("images", mode="before")
+    @classmethod
+    def _digests_alone(cls, value: Any) -> Any:
+        several = value if isinstance(value, list | tuple) else [value]
+        if value is None or all(re.fullmatch("[0-9a-f]{64}", str(one)) for one in several):
+            return value
+        raise ValueError("digests alone; give the images to load or benchmark, as images=...")
 
     def __init__(self, prompts: PromptSet | Iterable[str] | str, **values: Any) -> None:
         whole = isinstance(prompts, PromptSet | dict)

@@ -52,8 +52,9 @@ class RequestRow:
     bytes: int = 0
     """Of the answer, as it came over the wire; 0 in-process."""
     pictures: int = 0
+    """In the answer; of a video model clips, whatever their frames."""
     sha256: str = ""
-    """Of the first picture's pixels."""
+    """Of the pixels of the first picture, or of all frames of the first clip."""
     error: str = ""
     """Why it failed; empty if it did not."""
 
@@ -73,7 +74,7 @@ class LoadResult:
 
     @property
     def completed(self) -> tuple[RequestRow, ...]:
-        """The requests that brought a picture."""
+        """The requests that brought a picture or clip."""
         return tuple(row for row in self.rows if not row.error)
 
     @property
@@ -92,8 +93,13 @@ class LoadResult:
         return len(self.completed) / self.elapsed_s
 
     @property
+    def drawn(self) -> str:
+        """What is counted: ``pictures``, or ``clips`` of a video model."""
+        return "pictures" if self.workload.sampling.num_frames is None else "clips"
+
+    @property
     def pictures_per_s(self) -> float:
-        """Pictures a second."""
+        """Pictures a second; of a video model clips a second."""
         return sum(row.pictures for row in self.completed) / self.elapsed_s
 
     @property
@@ -114,7 +120,7 @@ class LoadResult:
         return (
             f"{self.precision}, {self.workload.concurrency} in flight: {len(self.completed)} of "
             f"{len(self.rows)} requests in {self.elapsed_s:.3g} s, {self.requests_per_s:.3g} "
-            f"requests/s, {self.pictures_per_s:.3g} pictures/s; latency {times}"
+            f"requests/s, {self.pictures_per_s:.3g} {self.drawn}/s; latency {times}"
         )
 
 
@@ -148,7 +154,7 @@ class Benchmark:
     cold_s: float | None
     """Latency of this engine's first request at this sampling; None if it had drawn it before."""
     batches: dict[int, int]
-    """Pictures in one pass of a transformer -> number of such passes, as they really ran."""
+    """Pictures or clips in one pass of a transformer -> passes of that size, as they really ran."""
     stages_s: dict[str, float]
     """Seconds of each component in a run of its own, which waits for the device around each call;
     ``rest`` is what is left of the wall time. Empty if it was not asked for."""
@@ -197,7 +203,7 @@ class Benchmark:
 
     @property
     def mean_batch(self) -> float:
-        """Pictures in one pass of a transformer, on average over the passes."""
+        """Pictures or clips in one pass of a transformer, on average over the passes."""
         passes = sum(self.batches.values())
         return sum(size * n for size, n in self.batches.items()) / passes if passes else np.nan
 

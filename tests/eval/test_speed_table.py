@@ -1,6 +1,7 @@
 """Benchmarks side by side, on made-up records."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import workbench as wb
 from workbench.errors import ComparisonRefused
 from workbench.eval.population import RESAMPLES
 from workbench.eval.speed import MAY_DIFFER, conditions, device, layout, medians, throughputs
+from workbench.eval.speed_styling import style_speed
+from workbench.eval.throughput_figure import throughput_curves
 from workbench.specs import Parallelism, Sampling
 
 TP2 = Parallelism(tensor_parallel_size=2)
@@ -144,3 +147,31 @@ def test_a_layout_has_a_short_name():
 
 def test_a_size_that_was_not_asked_for_is_none_in_the_conditions():
     assert conditions(made(sampling=Sampling()))["size"] == (None, None, None)
+
+
+def test_what_a_video_model_draws_is_called_clips():
+    video = wb.Sampling(num_inference_steps=4, height=64, width=64, num_frames=9)
+    clips, pictures = made("BF16", sampling=video), made("FP8")
+    assert clips.result.drawn == "clips"
+    assert " clips/s;" in str(clips)
+    assert " pictures/s;" in str(pictures)
+    for runs, what in (
+        ([clips], "clips"),
+        ([pictures], "pictures"),
+        ([clips, pictures], "pictures or clips"),
+    ):
+        table = wb.speed_table(runs)
+        page = style_speed(table).to_html()
+        assert f"{what} / s ↑" in page
+        assert f"{what} a pass" in page
+        figure = throughput_curves(table)
+        assert figure.layout.yaxis.title.text == f"{what} / s"
+    two = [clips, made("FP8", [0.5, 0.5, 0.5], sampling=video)]
+    assert "draws a clip in 0.5 s" in wb.advice(two)
+
+
+def test_clips_from_other_first_frames_are_not_compared():
+    one, other = made("BF16"), made("FP8")
+    spec = other.spec.but(workload=other.spec.workload.but(images=["0f" * 32]))
+    with pytest.raises(ComparisonRefused, match="images"):
+        wb.speedup(one, replace(other, spec=spec))

@@ -29,7 +29,7 @@ def _no_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "load_pipeline", lambda *_, **__: pytest.fail("it was loaded"))
 
 
-def calibrated(*images: Path) -> Calibration:
+def calibrated(*images: Path | None) -> Calibration:
     return Calibration(prompts=("a ball", "a box"), images=images, **SIZE)
 
 
@@ -44,6 +44,8 @@ def test_one_image_is_for_all_prompts(tiny_i2v: Path, red: Path, tmp_path: Path)
     each = first_frames(tiny_i2v, calibrated(red, tmp_path / "other.png"))
     assert [picture.getpixel((0, 0)) for picture in each] == [(255, 0, 0), (0, 0, 255)]
     assert first_frames(tiny_i2v, Calibration(prompts=("a", "b"))) == [None, None]
+    mixed = first_frames(tiny_i2v, calibrated(None, red))
+    assert (mixed[0], mixed[1].getpixel((0, 0))) == (None, (255, 0, 0))
 
 
 def test_a_file_that_changed_is_refused_with_both_digests(tiny_i2v: Path, red: Path) -> None:

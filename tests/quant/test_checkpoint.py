@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +65,7 @@ def test_the_same_request_is_answered_from_the_run_folder(
     monkeypatch.setenv("WORKBENCH_RUNS", str(shared_runs))
     first = wb.quantize(ModelRef(tiny_qwen), RECIPE)
     monkeypatch.setattr(autoround, "run", lambda *a, **k: pytest.fail("it ran again"))
-    started = time.perf_counter()
     second = wb.quantize(ModelRef(tiny_qwen), RECIPE)
-    assert time.perf_counter() - started < 2
     assert second == first == Checkpoint.load(first.path) == wb.load(first.key)
     assert first.model.revision.startswith("content-")
     assert first.layer_table().shape == (26, 5)

@@ -157,9 +157,26 @@ def test_image_to_video_is_calibrated_from_images(tiny_i2v: Path, tmp_path: Path
 
 def test_images_are_of_image_to_video_alone(tiny_wan: Path, tmp_path: Path) -> None:
     Image.new("RGB", (64, 64)).save(tmp_path / "one.png")
-    with pytest.raises(SpecError, match="wan is calibrated with prompts alone"):
+    with pytest.raises(SpecError, match="a wan model, is calibrated with prompts alone"):
         make_plan(tiny_wan, recipe("FP8", calibration=PROMPTS.but(images=tmp_path / "one.png")))
     with pytest.raises(SpecError, match=r"nowhere.png'\] are not there"):
         PROMPTS.but(images="nowhere.png")
     with pytest.raises(SpecError, match="2 images for 1 prompts"):
         PROMPTS.but(images=[tmp_path / "one.png"] * 2)
+    with pytest.raises(SpecError, match="names no file; leave it out"):
+        PROMPTS.but(images=[None])
+
+
+def test_a_model_of_both_kinds_takes_images_for_some_prompts(
+    tiny_ti2v: Path, tiny_i2v: Path, tmp_path: Path
+) -> None:
+    Image.new("RGB", (64, 64)).save(tmp_path / "one.png")
+    two = Calibration(prompts=("a dog", "a cat"), images=(tmp_path / "one.png", None))
+    make_plan(tiny_ti2v, recipe("FP8"))
+    make_plan(tiny_ti2v, recipe("FP8", calibration=two))
+    stored = Calibration(**two.model_dump())
+    assert stored.key == two.key != two.but(images=(None, tmp_path / "one.png")).key
+    with pytest.raises(SpecError, match="only digests are kept; give Calibration"):
+        make_plan(tiny_ti2v, recipe("FP8", calibration=stored))
+    with pytest.raises(SpecError, match="a file for every prompt or one for all"):
+        make_plan(tiny_i2v, recipe("FP8", calibration=two))

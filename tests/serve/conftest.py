@@ -11,7 +11,20 @@ import workbench as wb
 from workbench.records import Checkpoint, GenerationSet
 
 PROMPTS = ("a teapot", "a car")
+STARTERS = (
+    "workbench.serve.omni.start",
+    "workbench.serve.plain.PlainDiffusers.__init__",
+    "workbench.serve.server_session.ServerProcess",
+)
+"""What loads a model or starts a process; all forms of a launch go through one of them."""
 STEPS = wb.Sampling(num_inference_steps=3)
+
+
+@pytest.fixture
+def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on the test fails where a model is loaded or a process started."""
+    for name in STARTERS:
+        monkeypatch.setattr(name, lambda *_, started=name, **__: pytest.fail(f"{started} ran"))
 
 
 @pytest.fixture(scope="session")

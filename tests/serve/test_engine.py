@@ -70,7 +70,9 @@ def test_a_full_disk_keeps_what_is_finished_and_the_same_call_goes_on(
         assert len(engine.generate("a car", seeds=(0, 1), sampling=STEPS)) == 2
 
 
-def test_finished_sets_come_from_the_store_unless_forced(tiny_qwen: Path, runs: Path) -> None:
+def test_finished_sets_come_from_the_store_unless_forced(
+    tiny_qwen: Path, runs: Path, request: pytest.FixtureRequest
+) -> None:
     with wb.launch(str(tiny_qwen)) as engine:
         first = engine.generate("a car", sampling=STEPS)
         again = engine.generate("a car", sampling=STEPS)
@@ -79,9 +81,8 @@ def test_finished_sets_come_from_the_store_unless_forced(tiny_qwen: Path, runs: 
         assert forced[0].elapsed_s != first[0].elapsed_s
         assert forced[0].sha256 == first[0].sha256
     assert wb.load(first.key)[0].sha256 == first[0].sha256
-    began = time.perf_counter()
+    request.getfixturevalue("nothing_starts")
     assert wb.generate(str(tiny_qwen), "a car", sampling=STEPS).key == first.key
-    assert time.perf_counter() - began < 2  # nothing was launched
 
 
 def test_a_closed_engine_says_so(tiny_qwen: Path, runs: Path) -> None:
@@ -154,12 +155,15 @@ def test_flux_keeps_its_dual_stream_blocks_by_design(tiny_flux: Path, runs: Path
     ],
 )
 def test_a_bad_request_is_refused_before_anything_loads(
-    tiny_qwen: Path, runs: Path, prompts: object, options: dict[str, object], message: str
+    tiny_qwen: Path,
+    runs: Path,
+    nothing_starts: None,
+    prompts: object,
+    options: dict[str, object],
+    message: str,
 ) -> None:
-    began = time.perf_counter()
     with pytest.raises(SpecError, match=message):
         wb.generate(str(tiny_qwen), prompts, **options)
-    assert time.perf_counter() - began < 2
     assert not runs.exists()
 
 

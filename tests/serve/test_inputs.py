@@ -9,7 +9,8 @@ from PIL import Image
 import workbench as wb
 from workbench.errors import SpecError
 from workbench.pixels import pixel_digest
-from workbench.serve.inputs import check_needs_no_image, input_images
+from workbench.serve.inputs import input_images
+from workbench.serve.requests import asked_load, launch_spec
 from workbench.zoo.families import family_of
 
 SQUARE = wb.Sampling(height=64, width=64)
@@ -116,6 +117,47 @@ def test_models_that_would_ignore_an_image_refuse_it(tiny_wan: Path, tiny_qwen: 
 def test_a_model_that_needs_an_image_says_so(tiny_i2v: Path, tiny_ti2v: Path) -> None:
     with pytest.raises(SpecError, match="draws from a first frame; give images="):
         taken(tiny_i2v, None)
-    with pytest.raises(SpecError, match="a Workload has prompts alone"):
-        check_needs_no_image(tiny_i2v, family_of(tiny_i2v))
-    check_needs_no_image(tiny_ti2v, family_of(tiny_ti2v))
+    assert taken(tiny_ti2v, None) == {}
+
+
+def asked(folder: Path, given=None, **workload):
+    fields = {"sampling": SQUARE, "requests": 2, **workload}
+    return asked_load(*launch_spec(str(folder)), wb.Workload(["a", "b"], **fields), given)
+
+
+def test_a_load_begins_with_images_as_a_generation_does(tiny_i2v: Path) -> None:
+    one, other = pixels(), 255 - pixels()
+    workload, images = asked(tiny_i2v, [one, other])
+    wanted = taken(tiny_i2v, [one, other], ("a", "b"))
+    assert workload.images == (wanted["a"].sha256, wanted["b"].sha256)
+    np.testing.assert_array_equal(np.asarray(images["b"].picture), other)
+    assert workload.sampling.num_frames is not None
+    assert asked(tiny_i2v, one).workload.images == 2 * (wanted["a"].sha256,)
+    assert asked(tiny_i2v, [one, other], images=workload.images).workload == workload
+    with pytest.raises(SpecError, match="the workload names images of SHA-256"):
+        asked(tiny_i2v, [other, one], images=workload.images)
+
+
+def test_a_load_that_cannot_begin_so_is_refused(tiny_i2v: Path, tiny_wan: Path) -> None:
+    with pytest.raises(SpecError, match="draws from a first frame; give images="):
+        asked(tiny_i2v)
+    with pytest.raises(SpecError, match="draws from prompts alone and would ignore them"):
+        asked(tiny_wan, pixels())
+    with pytest.raises(SpecError, match="3 images for 2 prompts"):
+        asked(tiny_i2v, [pixels()] * 3)
+    with pytest.raises(SpecError, match="does not have the aspect ratio"):
+        asked(tiny_i2v, pixels(60, 120))
+    with pytest.warns(UserWarning, match="200 x 200 pixels .* is scaled to 64 x 64"):
+        asked(tiny_i2v, pixels(200, 200))
+
+
+def test_a_workload_holds_digests_and_says_where_images_are_given() -> None:
+    plain = wb.Workload("a", requests=1)
+    assert "images" not in plain.model_dump()  # keys of before hold
+    digest = "0f" * 32
+    assert wb.Workload("a", requests=1, images=[digest]).key != plain.key
+    for wrong in (pixels(), Image.fromarray(pixels()), "frame.png", ["frame.png"], [digest[1:]]):
+        with pytest.raises(SpecError, match="give the images to load or benchmark"):
+            wb.Workload("a", requests=1, images=wrong)
+    with pytest.raises(SpecError, match="2 digests of images for 1 prompts"):
+        wb.Workload("a", requests=1, images=[digest, digest])

@@ -32,13 +32,19 @@ def taken(answer):
 class Server:
     """Answers after a while, and says how many it had at once."""
 
-    def __init__(self, fails=()):
+    def __init__(self, fails=(), first=1):
+        """The ``first`` requests are answered when all of them are there."""
         self.fails, self.most, self._now, self._lock = fails, 0, 0, threading.Lock()
+        self._first, self._seen = threading.Barrier(first, timeout=60), 0
 
     def __call__(self, prompt, seed):
         with self._lock:
             self._now += 1
+            self._seen += 1
+            early = self._seen <= self._first.parties
             self.most = max(self.most, self._now)
+        if early:
+            self._first.wait()
         time.sleep(0.02)
         with self._lock:
             self._now -= 1
@@ -48,7 +54,7 @@ class Server:
 
 
 def test_every_request_is_answered_in_turn_with_so_many_in_flight():
-    server = Server()
+    server = Server(first=3)
     workload = wb.Workload(["a", "b"], seeds=(0, 1), concurrency=3, requests=10)
     result = run(workload, server, "BF16", taken)
     assert server.most == 3

@@ -3,33 +3,28 @@
 import dataclasses
 import os
 import signal
-import subprocess
-import sys
 import time
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import openai
 import psutil
 import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 import workbench as wb
+from workbench import store
 from workbench.errors import ComparisonRefused, LaunchFailed, SpecError, StoreError
-from workbench.records import Checkpoint, GenerationSet
-from workbench.serve import server_door
+from workbench.pixels import pixel_digest
+from workbench.records import GenerationSet
 from workbench.serve.server import Server
+from workbench.serve.server_requests import opened, payload
 
 PROMPTS = ("a teapot", "a car")
 STEPS = wb.Sampling(num_inference_steps=3)
-PARENT = """
-import sys, time
-import workbench as wb
-if __name__ == "__main__":
-    two = wb.Parallelism(tensor_parallel_size=2)
-    server = wb.serve(sys.argv[1], parallelism=two, step_execution=True)
-    print(server.pid, flush=True)
-    time.sleep(1000)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -146,63 +141,68 @@ def test_it_listens_on_the_loopback_address_and_guards_its_workers(server: Serve
     ]
     assert [address.ip for address in listening] == ["127.0.0.1"]
     ask = {"method": "workbench_census", "args": []}
-    for headers in ({}, {server_door.HEADER.decode(): "wrong"}):
+    for headers in ({}, {"Authorization": "Bearer wrong"}):
         reply = httpx.post(f"{server.url}/collective_rpc", json=ask, headers=headers)
-        assert reply.status_code == 403
+        assert reply.status_code == 401
 
 
-def test_a_taken_port_is_refused_before_the_start(server: Server, tiny_qwen: Path) -> None:
-    began = time.perf_counter()
+def test_who_has_no_token_reads_its_state_and_nothing_else(server: Server, tmp_path: Path) -> None:
+    for route in ("/health", "/version", "/metrics", "/v1/models"):
+        assert httpx.get(f"{server.url}{route}").status_code == 200
+    for route in ("/openapi.json", "/docs", "/server_info", "/is_sleeping", "/v1/videos"):
+        assert httpx.get(f"{server.url}{route}").status_code == 401
+    adapter = {"lora": {"name": "theirs", "path": str(tmp_path)}}
+    drawn = {"prompt": "a car", "num_inference_steps": 1, "size": "64x64", **adapter}
+    asked = {"messages": [{"role": "user", "content": "a car"}], **adapter}
+    for route, body in {
+        "/v1/images/generations": drawn,
+        "/v1/chat/completions": asked,
+        "/v1/omni/sleep": {"stage_ids": [0]},
+    }.items():
+        reply = httpx.post(f"{server.url}{route}", json=body)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (401, 401)
+    form = {"prompt": (None, "a car"), "url": (None, f"{server.url}/health")}
+    assert httpx.post(f"{server.url}/v1/images/edits", files=form).status_code == 401
+    with pytest.raises(InvalidStatus, match="403"):
+        connect(f"ws{server.url.removeprefix('http')}/v1/realtime/video")
+
+
+def test_the_token_is_written_nowhere(server: Server, drawn: GenerationSet) -> None:
+    assert len(server.token) >= 32
+    assert server.token not in server.log.read_text()
+    assert not any(server.token in word for word in psutil.Process(server.pid).cmdline())
+    assert server.token not in (drawn.path / store.MANIFEST).read_text()
+
+
+def test_a_client_of_openai_draws_the_same_with_the_token(
+    server: Server, drawn: GenerationSet
+) -> None:
+    more = payload("images", "a car", 0, drawn.spec.sampling)
+    ask = {"prompt": more.pop("prompt"), "size": more.pop("size"), "extra_body": more}
+    url = f"{server.url}/v1"
+    with openai.OpenAI(base_url=url, api_key=server.token) as client:
+        picture = opened(b64decode(client.images.generate(**ask).data[0].b64_json))
+    assert pixel_digest([picture]) == drawn[2].sha256
+    with openai.OpenAI(base_url=url, api_key="a guess", max_retries=0) as stranger:
+        assert stranger.models.list().data
+        with pytest.raises(openai.AuthenticationError, match="Authorization: Bearer TOKEN"):
+            stranger.images.generate(**ask)
+
+
+def test_a_taken_port_is_refused_before_the_start(
+    server: Server, tiny_qwen: Path, nothing_starts: None
+) -> None:
     with pytest.raises(SpecError, match=f"port={server.port} on 127.0.0.1"):
         wb.serve(str(tiny_qwen), port=server.port)
-    assert time.perf_counter() - began < 2
-
-
-@pytest.mark.slow
-def test_no_worker_is_left_when_who_started_them_is_killed(tiny_qwen: Path, runs: Path) -> None:
-    parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, str(tiny_qwen)], stdout=subprocess.PIPE, text=True
-    )
-    with parent, parent.stdout:
-        pid = int(parent.stdout.readline())
-        above = psutil.Process(pid).parent()
-        processes = [above, *above.children(recursive=True)]
-        assert sum("Worker" in " ".join(one.cmdline()) for one in processes) >= 2
-        parent.kill()
-        assert not psutil.wait_procs(processes, timeout=10)[1]
-
-
-@pytest.mark.slow
-def test_a_server_that_does_not_start_shows_the_end_of_its_log(tiny_qwen: Path, runs: Path) -> None:
-    with pytest.raises(LaunchFailed, match=r"(?s)exit code 2 .*unrecognized arg") as raised:
-        wb.serve(str(tiny_qwen), extra_flags=("--no-such-flag",))
-    (log,) = runs.glob("logs/*.log")
-    assert str(log) in str(raised.value)
-
-
-@pytest.mark.slow
-def test_a_quantized_checkpoint_is_served_by_two_workers(
-    tiny_qwen: Path, w4a16: Checkpoint, runs: Path
-) -> None:
-    layout = wb.Parallelism(tensor_parallel_size=2)
-    alone = wb.generate(w4a16, "a car", sampling=STEPS, parallelism=layout, step_execution=True)
-    with wb.serve(w4a16, parallelism=layout, step_execution=True) as server:
-        assert server.audit.verdict == "as requested"
-        assert server.audit.world_sizes["tensor_parallel"] == 2
-        drawn = server.generate("a car", sampling=STEPS)
-        workers = psutil.Process(server.pid).children(recursive=True)
-        assert len(workers) >= 2
-    assert drawn[0].sha256 == alone[0].sha256
-    assert not psutil.wait_procs(workers, timeout=5)[1]
 
 
 def test_a_killed_server_is_a_failed_launch_within_seconds(server: Server, runs: Path) -> None:
     """The last one in this file, since it takes the server of the others."""
     os.kill(server.pid, signal.SIGKILL)
-    began = time.perf_counter()
+    began = time.monotonic()
     with pytest.raises(LaunchFailed, match=r"(?s)exit code 137 \(SIGKILL\).*end of its log"):
         server.generate("a car", sampling=STEPS)
-    assert time.perf_counter() - began < 8
+    assert time.monotonic() - began < 60  # seconds on idle cores; a request may take an hour
     result = server.load(wb.Workload("a car", sampling=STEPS, requests=2))
     assert len(result.failed) == 2
     server.close()

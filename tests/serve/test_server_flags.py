@@ -1,7 +1,6 @@
 """A launch as a command line: every field has its flag, and what would not start is refused."""
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -106,11 +105,11 @@ def test_other_flags_and_their_values_pass():
         ({"nonsense": 1}, "no field 'nonsense'"),
     ],
 )
-def test_a_bad_server_is_refused_before_anything_starts(tiny_qwen, runs, options, message):
-    began = time.perf_counter()
+def test_a_bad_server_is_refused_before_anything_starts(
+    tiny_qwen, runs, nothing_starts, options, message
+):
     with pytest.raises(SpecError, match=message):
         wb.serve(str(tiny_qwen), **options)
-    assert time.perf_counter() - began < 2
     assert not runs.exists()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 from io import BytesIO
 
 import httpx
@@ -129,31 +130,67 @@ def test_a_server_gives_up_on_a_video_when_its_client_does():
     assert float(told["VLLM_OMNI_VIDEO_SYNC_TIMEOUT"]) == server_session.REQUEST_TIMEOUT_S > 600
 
 
-@pytest.mark.parametrize(
-    ("path", "token", "status"),
-    [
-        ("/v1/images/generations", None, 200),
-        ("/health", None, 200),
-        ("/collective_rpc", None, 403),
-        ("/collective_rpc", "wrong", 403),
-        ("/sleep", None, 403),
-        ("/collective_rpc", "secret", 200),
-        ("/v1/videos", None, 403),
-        ("/v1/videos/sync", None, 403),
-        ("/v1/videos/sync", "wrong", 403),
-        ("/v1/videos/sync", "secret", 200),
-    ],
+READ = ("/health", "/version", "/metrics", "/v1/models")
+ASKED = (
+    *("/v1/images/generations", "/v1/images/edits", "/v1/chat/completions", "/v1/videos/sync"),
+    *("/v1/audio/generate", "/v1/omni/sleep", "/v1/load_lora_adapter", "/collective_rpc", "/sleep"),
+    *("/openapi.json", "/", "", "/v1", "/v1/models/", "//v1/models", "/health/../sleep"),
 )
-def test_only_who_started_the_server_may_ask_its_workers(monkeypatch, path, token, status):
-    async def inside(scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b""})
+RIGHT = ("Bearer secret", "bearer secret")
+WRONG = (None, "", "secret", "Basic secret", "Bearer", "Bearer ", "Bearer wrong", "Bearer secre")
 
-    async def ask():
-        transport = httpx.ASGITransport(app=server_door.Door(inside))
-        headers = {} if token is None else {server_door.HEADER.decode(): token}
-        async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
-            return (await client.post(path, headers=headers)).status_code
+
+def through_the_door(monkeypatch, scope, authorization):
+    """What an application behind the door and a client before it get."""
+    got, sent = [], []
+    headers = [(b"host", b"server")]
+    if authorization is not None:
+        headers.append((b"authorization", authorization.encode()))
+
+    async def inside(scope, receive, send):
+        got.append(scope)
+
+    async def send(message):
+        sent.append(message)
 
     monkeypatch.setenv(server_door.TOKEN, "secret")
-    assert asyncio.run(ask()) == status
+    asyncio.run(server_door.Door(inside)({**scope, "headers": headers}, None, send))
+    return got, sent
+
+
+@pytest.mark.parametrize("path", READ)
+def test_anyone_may_read_the_state_of_a_server(monkeypatch, path):
+    for method in ("GET", "HEAD"):
+        scope = {"type": "http", "method": method, "path": path}
+        assert through_the_door(monkeypatch, scope, None)[0] == [
+            {**scope, "headers": [(b"host", b"server")]}
+        ]
+    for method in ("POST", "DELETE", "OPTIONS"):
+        scope = {"type": "http", "method": method, "path": path}
+        assert not through_the_door(monkeypatch, scope, None)[0]
+
+
+@pytest.mark.parametrize("path", ASKED)
+def test_all_else_wants_the_token(monkeypatch, path):
+    for method in ("GET", "POST"):
+        scope = {"type": "http", "method": method, "path": path}
+        for right in RIGHT:
+            assert through_the_door(monkeypatch, scope, right)[0]
+        for wrong in WRONG:
+            got, (start, body) = through_the_door(monkeypatch, scope, wrong)
+            assert not got
+            assert start["status"] == 401
+            assert dict(start["headers"])[b"www-authenticate"] == b"Bearer"
+            assert "server.token" in json.loads(body["body"])["error"]["message"]
+
+
+def test_a_web_socket_wants_the_token(monkeypatch):
+    scope = {"type": "websocket", "path": "/v1/realtime/video"}
+    assert through_the_door(monkeypatch, scope, "Bearer secret")[0]
+    for path in ("/v1/realtime/video", "/v1/models"):
+        got, sent = through_the_door(monkeypatch, {**scope, "path": path}, None)
+        assert (got, sent) == ([], [{"type": "websocket.close", "code": 1008}])
+
+
+def test_a_server_may_start_and_end_without_one(monkeypatch):
+    assert through_the_door(monkeypatch, {"type": "lifespan"}, None)[0]

@@ -9,7 +9,7 @@ from clips import PROMPT, STEPS, assert_same_as_diffusers, frame
 
 import workbench as wb
 from workbench import store
-from workbench.errors import SpecError
+from workbench.errors import ComparisonRefused, SpecError
 from workbench.records import GenerationSet
 from workbench.serve.engine import Engine
 from workbench.videos import decode
@@ -79,6 +79,35 @@ def test_a_set_with_images_can_be_followed_and_its_layers_recorded(
     errors = engine.layer_errors(recording)
     assert len(errors)
     assert (errors["relative_l2"] < 1e-6).all()
+
+
+def test_a_load_begins_with_the_first_frame(engine: Engine, from_image: GenerationSet) -> None:
+    workload = wb.Workload(PROMPT, sampling=STEPS, concurrency=2, requests=2)
+    result = engine.load(workload, images=frame())
+    assert [row.sha256 for row in result.rows] == 2 * [from_image[0].sha256]
+    assert result.workload.images == from_image.spec.images
+    assert {row.pictures for row in result.rows} == {1}
+    assert " clips/s;" in str(result)
+    (without,) = engine.load(workload.but(requests=1, concurrency=1)).rows
+    assert without.sha256 != from_image[0].sha256
+
+
+def test_a_benchmark_is_keyed_by_its_first_frames(
+    engine: Engine, from_image: GenerationSet
+) -> None:
+    workload = wb.Workload(PROMPT, sampling=STEPS, requests=1)
+    options = {"warmups": 0, "stages": False}
+    one = wb.benchmark(engine, workload, images=frame(), **options)
+    other = wb.benchmark(engine, workload, images=255 - frame(), **options)
+    without = wb.benchmark(engine, workload, **options)
+    assert len({made.key for made in (one, other, without)}) == 3
+    assert one.spec.workload.images == from_image.spec.images
+    assert one.result.rows[0].sha256 == from_image[0].sha256
+    assert wb.benchmark(engine, one.spec.workload, images=frame(), **options) == one
+    with pytest.raises(ComparisonRefused, match="images is"):
+        wb.speedup(one, other)
+    assert wb.speedup(one, other, across=("images",))["throughput"] > 0
+    assert set(wb.speed_table([one])["drawn"]) == {"clips"}
 
 
 def test_people_get_an_mp4_of_the_same_frames(from_image: GenerationSet, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_what_is_lossy_says_so(sets: dict[str, GenerationSet], server: Server) -
 def test_who_did_not_start_the_server_may_not_ask_for_videos(server: Server) -> None:
     for route in ("/v1/videos", "/v1/videos/sync"):
         form = {"prompt": (None, "a ball"), "frame_interpolation_model_path": (None, "/tmp")}
-        assert httpx.post(f"{server.url}{route}", files=form).status_code == 403
+        assert httpx.post(f"{server.url}{route}", files=form).status_code == 401
     assert httpx.get(f"{server.url}/v1/models").status_code == 200
 
 
@@ -77,6 +77,16 @@ def test_a_load_of_videos_is_answered_whole(sets: dict[str, GenerationSet], serv
     result = server.load(load)
     assert not result.failed
     assert {row.sha256 for row in result.rows} == {sets["prompt"][0].sha256}
+    assert {row.pictures for row in result.rows} == {1}
+    assert " clips/s;" in str(result)
+
+
+def test_a_load_begins_with_the_first_frame(sets: dict[str, GenerationSet], server: Server) -> None:
+    load = wb.Workload([PROMPT], seeds=(3,), sampling=STEPS, requests=2, concurrency=2)
+    result = server.load(load, images=[frame()])
+    assert not result.failed
+    assert {row.sha256 for row in result.rows} == {sets["image"][0].sha256}
+    assert result.workload.images == sets["image"].spec.images
 
 
 def test_the_routes_of_pictures_are_refused(server: Server) -> None:

@@ -77,11 +77,11 @@ def _at(runs: Runs, concurrency: int) -> list[Benchmark]:
 
 
 def _seconds(one: Benchmark) -> str:
-    return f"draws a picture in {one.result.latency_s['median']:.3g} s"
+    return f"draws a {one.result.drawn.removesuffix('s')} in {one.result.latency_s['median']:.3g} s"
 
 
 def _rate(one: Benchmark) -> str:
-    return f"draws {one.result.pictures_per_s:.3g} pictures a second"
+    return f"draws {one.result.pictures_per_s:.3g} {one.result.drawn} a second"
 
 
 def _fastest(runs: Runs, measure: str, told: Callable[[Benchmark], str]) -> str:

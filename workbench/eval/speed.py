@@ -30,6 +30,7 @@ MAY_DIFFER = (
     "num_inference_steps",
     "guidance",
     "prompts",
+    "images",
     "attention_backend",
     "compiled",
     "parallelism",
@@ -51,8 +52,9 @@ def speed_table(benchmarks: Iterable[Benchmark]) -> pd.DataFrame:
         (median), latency_s_low and latency_s_high (95 % interval of it, none from a single round
         of requests), latency_s_p90,
         engine_s (median of the engine's own time), queue_wait_s (median), cold_s, load_s;
-        pictures_per_s with its low and high; mean_batch; of all ranks together weight_bytes,
-        load_peak_bytes, allocated_peak_bytes, reserved_peak_bytes, device_used_bytes;
+        pictures_per_s with its low and high, drawn (``pictures``, or ``clips`` of a video model,
+        which pictures_per_s and mean_batch count then); mean_batch; of all ranks together
+        weight_bytes, load_peak_bytes, allocated_peak_bytes, reserved_peak_bytes, device_used_bytes;
         checkpoint_bytes; random_weights; reference_kernels (their times mean nothing); key. Not a
         number where nothing was measured.
     """
@@ -119,6 +121,7 @@ def conditions(one: Benchmark) -> dict[str, Any]:
         "num_inference_steps": drawn.num_inference_steps,
         "guidance": (drawn.guidance_scale, drawn.true_cfg_scale, drawn.negative_prompt),
         "prompts": workload.prompts.prompts,
+        "images": workload.images,
         "attention_backend": one.audit.attention_backend,
         "compiled": not launch.enforce_eager,
         "parallelism": layout(launch.parallelism),
@@ -216,6 +219,7 @@ def _row(one: Benchmark) -> dict[str, Any]:
         "load_s": one.load_s,
         "pictures_per_s": one.result.pictures_per_s,
         **_interval("pictures_per_s", throughputs(one)),
+        "drawn": one.result.drawn,
         "mean_batch": one.mean_batch,
         "weight_bytes": sum(sum(rank.weights.values()) for rank in one.memory),
         **{f"{name}_bytes": _over_ranks(one.memory, name) for name in _BOOKS},

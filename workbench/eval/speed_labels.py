@@ -46,6 +46,12 @@ def cautions(table: pd.DataFrame, *, times: bool = True) -> str:
     return "; ".join(said)
 
 
+def counted(table: pd.DataFrame) -> str:
+    """What the rows of a speed table count: ``pictures``, ``clips``, or ``pictures or clips``."""
+    found = set(table["drawn"]) if "drawn" in table else {"pictures"}
+    return " or ".join(sorted(found, reverse=True))
+
+
 def noted(*parts: str) -> str:
     """The parts of a note that are not empty, joined."""
     return "; ".join(part for part in parts if part)

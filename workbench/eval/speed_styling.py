@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from workbench.eval.speed_labels import cautions, run_labels
+from workbench.eval.speed_labels import cautions, counted, run_labels
 from workbench.eval.units import memory_unit
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def style_speed(table: pd.DataFrame) -> Styler:
 def _readable(table: pd.DataFrame) -> pd.DataFrame:
     memory, size = memory_unit(table["reserved_peak_bytes"].max())
     disk, disk_size = memory_unit(table["checkpoint_bytes"].max())
+    what = counted(table)
     return pd.DataFrame(
         {
             "run": run_labels(table),
@@ -56,8 +57,8 @@ def _readable(table: pd.DataFrame) -> pd.DataFrame:
             "latency, s ↓": [_within(row, "latency_s") for row in table.to_dict("records")],
             "90 % below, s": table["latency_s_p90"],
             "first, s": table["cold_s"],
-            "pictures / s ↑": [_within(row, "pictures_per_s") for row in table.to_dict("records")],
-            "pictures a pass": table["mean_batch"],
+            f"{what} / s ↑": [_within(row, "pictures_per_s") for row in table.to_dict("records")],
+            f"{what} a pass": table["mean_batch"],
             f"weights, {memory} ↓": table["weight_bytes"] / size,
             f"peak, {memory} ↓": table["reserved_peak_bytes"] / size,
             f"on disk, {disk} ↓": table["checkpoint_bytes"] / disk_size,
@@ -76,8 +77,8 @@ _KNOWN = {
     "model", "precision", "layout", "compiled", "attention_backend", "device", "size",
     "num_inference_steps", "concurrency", "requests", "failed", "latency_s", "latency_s_low",
     "latency_s_high", "latency_s_p90", "engine_s", "queue_wait_s", "cold_s", "load_s",
-    "pictures_per_s", "pictures_per_s_low", "pictures_per_s_high", "mean_batch", "weight_bytes",
-    "load_peak_bytes", "allocated_peak_bytes", "reserved_peak_bytes", "device_used_bytes",
-    "checkpoint_bytes", "random_weights", "reference_kernels", "key",
+    "pictures_per_s", "pictures_per_s_low", "pictures_per_s_high", "drawn", "mean_batch",
+    "weight_bytes", "load_peak_bytes", "allocated_peak_bytes", "reserved_peak_bytes",
+    "device_used_bytes", "checkpoint_bytes", "random_weights", "reference_kernels", "key",
 }  # fmt: skip
 """Columns of a speed table; those that are not shown above would only repeat."""

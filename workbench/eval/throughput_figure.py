@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.eval.figure_style import GREY, colour, shaded, styled, text
-from workbench.eval.speed_labels import cautions, noted, run_labels
+from workbench.eval.speed_labels import cautions, counted, noted, run_labels
 
 if TYPE_CHECKING:
     from workbench.eval.crossing import Crossing
@@ -20,7 +20,7 @@ _HEIGHT, _LINE = 500, 0.055  # pixels; height of a label, of the largest value
 
 
 def throughput_curves(table: pd.DataFrame, *, crossings: Iterable[Crossing] = ()) -> go.Figure:
-    """Pictures a second against requests in flight, with 95 % bands and the crossings.
+    """Pictures or clips a second against requests in flight, with 95 % bands and the crossings.
 
     Args:
         table: rows of :func:`workbench.eval.speed.speed_table`.
@@ -44,9 +44,8 @@ def throughput_curves(table: pd.DataFrame, *, crossings: Iterable[Crossing] = ()
         undecided,
         cautions(table),
     )
-    styled(
-        figure, "Throughput by requests in flight", note, x="requests in flight", y="pictures / s"
-    )
+    y = f"{counted(table)} / s"
+    styled(figure, "Throughput by requests in flight", note, x="requests in flight", y=y)
     figure.update_layout(hovermode="closest", margin_r=210)
     return figure.update_layout(
         height=figure.layout.height + _HEIGHT - 430,
@@ -65,6 +64,7 @@ def _curve(name: str, rows: pd.DataFrame, shade: str, dash: str) -> list[go.Scat
     }
     known = rows.dropna(subset=["pictures_per_s_low", "pictures_per_s_high"])
     low, high = known["pictures_per_s_low"], known["pictures_per_s_high"]
+    what = counted(rows)
     filled = {"fill": "tonexty", "fillcolor": shaded(shade, 0.15)}
     told = rows[["pictures_per_s_low", "pictures_per_s_high", "requests", "mean_batch"]]
     return [
@@ -79,9 +79,9 @@ def _curve(name: str, rows: pd.DataFrame, shade: str, dash: str) -> list[go.Scat
             line={"color": shade, "width": 2, "dash": dash},
             marker_size=6,
             customdata=told,
-            hovertemplate=f"{text(name)}, %{{x}} in flight: %{{y:.4~g}} pictures/s<br>"
+            hovertemplate=f"{text(name)}, %{{x}} in flight: %{{y:.4~g}} {what}/s<br>"
             "%{customdata[0]:.4~g} to %{customdata[1]:.4~g}, %{customdata[2]} requests, "
-            "%{customdata[3]:.3~g} pictures a pass<extra></extra>",
+            f"%{{customdata[3]:.3~g}} {what} a pass<extra></extra>",
         ),
     ]
 

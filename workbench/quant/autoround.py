@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from workbench.errors import QuantizationFailed
 from workbench.quant.autoround_config import KEPT, entry, write_config
 from workbench.quant.autoround_cures import cures
 from workbench.quant.autoround_mixed import decide
+from workbench.quant.autoround_prompts import Prompts, first_frames_drawn
 from workbench.quant.autoround_weights import merge
 from workbench.quant.calls import call_arguments, first_frames
 from workbench.quant.dataset import warn_truncated
@@ -26,25 +27,6 @@ from workbench.wan_prompts import clean_alike
 
 LOG = logging.getLogger(__name__)
 _KEPT = {**KEPT, "act_bits": 16, "act_data_type": "float"}
-
-
-class Prompts:
-    """The user's prompts as AutoRound takes them, one a batch; counts what it took.
-
-    Its own reader takes a file name, drops the blanks in it, and splits prompts at tabs.
-    """
-
-    def __init__(self, prompts: tuple[str, ...], images: Sequence[Any] = ()) -> None:
-        """Hold the prompts, and the first frame of each if there are; nothing is taken yet."""
-        self.prompts, self.images = prompts, images
-        self.taken = 0
-
-    def __iter__(self) -> Iterator[tuple[list[Any], ...]]:
-        """Yield (ids, prompts) or (ids, prompts, images) of one prompt each."""
-        for index, prompt in enumerate(self.prompts):
-            self.taken += 1
-            image = ([self.images[index]],) if self.images else ()
-            yield [index], [prompt], *image
 
 
 def run(source: Path, output: Path, *, recipe: QuantRecipe, plan: Plan, trust: bool) -> Plan:
@@ -118,7 +100,7 @@ def _quantize(
     calibration = recipe.calibration if recipe.needs_data else None
     prompts = _prompts(source, calibration)
     clean_alike()
-    with _surroundings():
+    with _surroundings(), first_frames_drawn(prompts):
         try:
             _run(source, output, _arguments(source, recipe, plan, like, prompts), trust)
         except KeyError as error:
@@ -144,8 +126,7 @@ def _quantize(
 def _prompts(source: Path, calibration: Calibration | None) -> Prompts:
     if calibration is None:
         return Prompts(())
-    images = first_frames(source, calibration)
-    return Prompts(calibration.prompts, images if calibration.images else ())
+    return Prompts(calibration.prompts, first_frames(source, calibration))
 
 
 @contextmanager

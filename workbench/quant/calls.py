@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from workbench.spec import PIXELS_PER_TOKEN
 from workbench.zoo.models import default_sampling
 
 
-def input_images(source: Path, calibration: Calibration) -> list[InputImage]:
-    """The first frame of each prompt, at the calibrated size; none for prompts alone.
+def input_images(source: Path, calibration: Calibration) -> list[InputImage | None]:
+    """The first frame of each prompt, at the calibrated size; None for a prompt alone.
 
     Args:
         source: Pipeline whose default sampling fills in what the calibration leaves open.
@@ -24,27 +25,42 @@ def input_images(source: Path, calibration: Calibration) -> list[InputImage]:
         SpecError: a file that is no picture, of another aspect ratio, or that has changed since
             the calibration was made.
     """
+    if not calibration.images:
+        return [None] * len(calibration.prompts)
     size = _size(source, calibration)
+    given = zip(calibration.images, calibration.image_sha256 or (), strict=True)
     found = [
-        fitted(_read(file, digest), size, PIXELS_PER_TOKEN)
-        for file, digest in zip(
-            calibration.images or (), calibration.image_sha256 or (), strict=True
-        )
+        None if file is None else fitted(_read(file, digest), size, PIXELS_PER_TOKEN)
+        for file, digest in given
     ]
     return found * len(calibration.prompts) if len(found) == 1 else found
 
 
+def begins(found: Sequence[InputImage | None]) -> str:
+    """How many calibration runs begin with a first frame, in words, of a model that takes one.
+
+    >>> begins([None, None])
+    '0 of 2 prompts with a first frame: drawing from images is not calibrated'
+
+    Args:
+        found: From :func:`input_images`.
+    """
+    given = sum(one is not None for one in found)
+    rest = {0: ": drawing from images is not calibrated", len(found): ""}
+    said = f"{given} of {len(found)} prompts with a first frame"
+    return said + rest.get(given, ", the others alone")
+
+
 def first_frames(source: Path, calibration: Calibration) -> list[Any]:
-    """The picture that each prompt begins with; None for prompts alone.
+    """The picture that each prompt begins with; None for a prompt alone.
 
     Raises:
         SpecError: as :func:`input_images`.
     """
-    found = input_images(source, calibration)
-    return [one.picture for one in found] or [None] * len(calibration.prompts)
+    return [one and one.picture for one in input_images(source, calibration)]
 
 
-def _read(file: str, digest: str) -> Any:
+def _read(file: str, digest: str | None) -> Any:
     content = read(file)
     now = hashlib.sha256(content).hexdigest()
     if now != digest:

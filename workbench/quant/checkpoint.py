@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import time
@@ -15,15 +16,17 @@ from typing import Any
 from workbench import store, zoo
 from workbench.errors import QuantizationFailed
 from workbench.first_frames import warn_of_scaled
-from workbench.quant.calls import input_images
+from workbench.quant.calls import begins, input_images
 from workbench.quant.plan import Plan, make_plan
 from workbench.quant.ranks import sizes_of
 from workbench.recipes import QuantRecipe
 from workbench.records import Checkpoint, LayerError
 from workbench.specs import ModelRef, QuantizeSpec
+from workbench.zoo.families import image_input_of
 from workbench.zoo.models import INDEX
 from workbench.zoo.weights import weight_bytes, weight_files
 
+LOG = logging.getLogger(__name__)
 KIND = "checkpoints"
 _WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".onnx"}
 
@@ -73,13 +76,16 @@ def quantize(
     return Checkpoint.load(folder)
 
 
-def _images(source: Path, recipe: QuantRecipe) -> dict[str, list[dict[str, Any]]]:
+def _images(source: Path, recipe: QuantRecipe) -> dict[str, Any]:
     """What the manifest says of the first frames of a calibration; those scaled are said now."""
-    if recipe.calibration is None or not recipe.calibration.images:
+    if recipe.calibration is None or image_input_of(source) == "none":
         return {}
     found = input_images(source, recipe.calibration)
-    warn_of_scaled(found, stacklevel=4)
-    return {"calibration_images": [one.record for one in found]}
+    warn_of_scaled(filter(None, found), stacklevel=4)
+    note = begins(found)
+    LOG.info("calibration of %s: %s", source.name, note)
+    records = [one and one.record for one in found] if any(found) else []
+    return {"calibration_note": note, **({"calibration_images": records} if records else {})}
 
 
 @contextmanager

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 from workbench.errors import SpecError
 from workbench.quant.ranks import inputs_unit, outputs_unit, run_quantized
 from workbench.recipes import KEEP, Calibration, QuantRecipe
 from workbench.schemes import INTEGER
-from workbench.zoo.families import Family, family_named
+from workbench.zoo.families import family_of, image_input_of
 from workbench.zoo.inventory import StoredLinear
 from workbench.zoo.names import fused_group, matches, nearest, siblings
 from workbench.zoo.presets import Preset, inside_blocks, kept_reason
@@ -21,8 +22,7 @@ def recipe_fits(recipe: QuantRecipe, preset: Preset, components: tuple[str, ...]
 
     Raises:
         SpecError: an asymmetric scheme, a family that is not quantized offline, a layer that the
-            engine would build packed and the file not, a calibration that needs images, too few
-            steps.
+            engine would build packed and the file not, too few steps.
     """
     if not preset.offline:
         raise SpecError(
@@ -41,8 +41,6 @@ def recipe_fits(recipe: QuantRecipe, preset: Preset, components: tuple[str, ...]
             "it too, although AutoRound packs the blocks alone "
             "(vllm_omni/quantization/inc_config.py); use method='modelopt', scheme='MXFP8'"
         )
-    if recipe.calibration is not None:
-        images_fit(recipe.calibration, family_named(preset.family))
     steps = recipe.calibration.num_inference_steps if recipe.calibration else len(components)
     if steps < len(components):
         raise SpecError(
@@ -51,25 +49,33 @@ def recipe_fits(recipe: QuantRecipe, preset: Preset, components: tuple[str, ...]
         )
 
 
-def images_fit(calibration: Calibration, family: Family) -> None:
-    """Refuse images of a family that begins with a prompt alone, and none where one is needed.
+def images_fit(calibration: Calibration, source: Path) -> None:
+    """Refuse images of a model that begins with a prompt alone, and none where each is needed.
+
+    Args:
+        calibration: The recipe's.
+        source: Pipeline in diffusers layout.
 
     Raises:
         SpecError: says which.
     """
-    if family.image_input != "needed":
-        if calibration.image_sha256:
-            raise SpecError(
-                f"Calibration(images=...): {family.name} is calibrated with prompts alone; leave "
-                "images out"
-            )
-    elif not calibration.images:
-        known = " (of the images in this recipe only digests are kept)"
+    takes, digests = image_input_of(source), calibration.image_sha256
+    name = family_of(source).name
+    if takes == "none" and digests:
         raise SpecError(
-            f"calibration of a {family.name} model begins each run with a first frame; give "
-            f"Calibration(images=...){known if calibration.image_sha256 else ''}, or use a recipe "
-            "that needs no calibration: method='auto-round' with iters=0, or method='modelopt' "
-            "with a dynamic scheme such as MXFP8"
+            f"Calibration(images=...): {source.name}, a {name} model, is calibrated with prompts "
+            "alone; leave images out"
+        )
+    if digests and not calibration.images:
+        raise SpecError(
+            "of the images in this recipe only digests are kept; give Calibration(images=...) again"
+        )
+    if takes == "needed" and None in (digests or (None,)):
+        raise SpecError(
+            f"calibration of a {name} model begins each run with a first frame; give "
+            "Calibration(images=...), a file for every prompt or one for all, or use a recipe that "
+            "needs no calibration: method='auto-round' with iters=0, or method='modelopt' with a "
+            "dynamic scheme such as MXFP8"
         )
 
 

@@ -16,6 +16,7 @@ from workbench.errors import QuantizationFailed
 from workbench.quant.calls import call_arguments, first_frames
 from workbench.recipes import Calibration
 from workbench.torchvision_ops import define_missing
+from workbench.wan_first_frames import image_to_video
 from workbench.wan_prompts import clean_alike
 from workbench.zoo.families import family_of
 from workbench.zoo.weights import weight_bytes
@@ -87,7 +88,7 @@ def _place(pipeline: Any, needed: int) -> None:
 
 
 def run_prompts(pipeline: Any, source: Path, calibration: Calibration, clock: Clock) -> None:
-    """Draw every prompt once, without decoding, as it will be served.
+    """Draw every prompt once, from its first frame if it has one, without decoding.
 
     Args:
         pipeline: From :func:`load_pipeline`.
@@ -105,14 +106,16 @@ def run_prompts(pipeline: Any, source: Path, calibration: Calibration, clock: Cl
     prompts = enumerate(tqdm(calibration.prompts, desc="calibration", unit="prompt"))
     for index, prompt in prompts:
         clock.start(index)
+        image = {} if images[index] is None else {"image": images[index]}
+        draw = image_to_video(pipeline) if image else pipeline
         generator = torch.Generator("cpu").manual_seed(calibration.seed + index)
         try:
             with torch.no_grad():
-                pipeline(
+                draw(
                     prompt=prompt,
                     num_inference_steps=calibration.num_inference_steps,
                     generator=generator,
-                    **({"image": images[index]} if images[index] is not None else {}),
+                    **image,
                     **arguments,
                 )
         except Exception as error:

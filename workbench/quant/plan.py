@@ -66,6 +66,8 @@ def make_plan(source: Path, recipe: QuantRecipe, *, tensor_parallel_size: int = 
         checks.recipe_fits(recipe, preset, family.transformers)
     components = _transformers(source, family)
     checks.recipe_fits(recipe, preset, components)
+    if recipe.calibration is not None:
+        checks.images_fit(recipe.calibration, source)
     stored = {component: linears(source / component) for component in components}
     checks.rules_match(recipe, preset, stored)
     layers, kept = {}, {}

@@ -48,8 +48,8 @@ def activation_ranges(model: ModelRef | str, calibration: Calibration) -> pd.Dat
     reference = model if isinstance(model, ModelRef) else ModelRef(model)
     source = zoo.locate(reference)
     family = family_of(source)
-    images_fit(calibration, family)
-    warn_of_scaled(input_images(source, calibration), stacklevel=3)
+    images_fit(calibration, source)
+    warn_of_scaled(filter(None, input_images(source, calibration)), stacklevel=3)
     pipeline = load_pipeline(source, trust=reference.trust_remote_code)
     parts = {name: getattr(pipeline, name, None) for name in family.transformers}
     models = {name: part for name, part in parts.items() if part is not None}

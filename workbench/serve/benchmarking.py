@@ -10,7 +10,7 @@ from workbench import store
 from workbench.audits import Audit
 from workbench.errors import LaunchFailed
 from workbench.provenance import gpu_bytes_used
-from workbench.serve.requests import workload_sampling
+from workbench.serve.requests import asked_load
 from workbench.specs import LaunchSpec, Sampling, Workload
 from workbench.speed import KIND, Benchmark, BenchmarkSpec, LoadResult
 from workbench.zoo.models import has_random_weights
@@ -29,7 +29,7 @@ class Launched(Protocol):
     drawn: set[Sampling]
     device_used_before: list[int]
 
-    def load(self, workload: Workload) -> LoadResult:
+    def load(self, workload: Workload, *, images: Any = None) -> LoadResult:
         """Keep requests in flight until all are answered."""
 
     def call_workers(self, method: str, *arguments: Any) -> Any:
@@ -40,6 +40,7 @@ def benchmark(
     launched: Launched,
     workload: Workload,
     *,
+    images: Any = None,
     warmups: int | None = None,
     stages: bool = True,
     repeat: int = 0,
@@ -54,6 +55,8 @@ def benchmark(
     Args:
         launched: What :func:`workbench.launch` or :func:`workbench.serve` gave.
         workload: Prompts, seeds, sampling, concurrency, number of requests.
+        images: First frames of videos, as :meth:`Engine.generate` takes them; the workload that is
+            stored names them by digest.
         warmups: Requests before the first that counts; None takes 2, and at least the concurrency,
             so that every batch size has run.
         stages: Whether to time the components, with two more requests: on GPUs the first of them
@@ -62,11 +65,11 @@ def benchmark(
         force: Measure again what is in the store.
 
     Raises:
-        SpecError: a contradictory workload, before anything is sent.
+        SpecError: a contradictory workload or images, before anything is sent.
         LaunchFailed: the engine died, or no request was answered.
     """
-    sampling = workload_sampling(launched.spec, launched.folder, workload)
-    full = workload.but(sampling=sampling)
+    full, found = asked_load(launched.spec, launched.folder, workload, images)
+    drawn = [image.picture for image in found.values()] or None  # scaled, and said, already
     before = max(WARMUPS, full.concurrency) if warmups is None else warmups
     spec = BenchmarkSpec(
         launch=launched.spec, workload=full, warmups=before, stages=stages, repeat=repeat
@@ -74,10 +77,10 @@ def benchmark(
     if store.has(KIND, spec) and not force:
         return Benchmark.load(store.open_complete(KIND, spec))
     folder = store.prepare(KIND, spec, force=force)
-    cold = sampling not in launched.drawn
-    warm = launched.load(full.but(requests=before)).rows if before else ()
+    cold = full.sampling not in launched.drawn
+    warm = launched.load(full.but(requests=before), images=drawn).rows if before else ()
     launched.call_workers("workbench_meter")
-    result = launched.load(full)
+    result = launched.load(full, images=drawn)
     if not result.completed:
         raise LaunchFailed(f"no request was answered; the first failed with {result.rows[0].error}")
     meter = launched.call_workers("workbench_read_meter")
@@ -91,7 +94,7 @@ def benchmark(
             {"rank": rank, **facts, "device_used": used[rank] if used else None}
             for rank, facts in enumerate(meter["memory"])
         ],
-        "stages_s": _stages(launched, full) if stages else {},
+        "stages_s": _stages(launched, full, drawn) if stages else {},
         "audit": launched.audit.to_json(),
         "load_s": launched.load_s,
         "checkpoint_bytes": weight_bytes(launched.folder),
@@ -107,11 +110,11 @@ def _device_used(launched: Launched, ranks: list[Any]) -> list[int]:
     return [max(0, after - b) for after, b in zip(now, launched.device_used_before, strict=False)]
 
 
-def _stages(launched: Launched, workload: Workload) -> dict[str, float]:
+def _stages(launched: Launched, workload: Workload, images: Any) -> dict[str, float]:
     one = workload.but(concurrency=1, requests=1)
     for _ in range(2):
         launched.call_workers("workbench_meter", True)
-        (row,) = launched.load(one).rows
+        (row,) = launched.load(one, images=images).rows
         if row.error:
             raise LaunchFailed(f"the request whose components are timed failed with {row.error}")
         timed = launched.call_workers("workbench_read_meter")["stages_s"]

@@ -20,7 +20,7 @@ from workbench.serve.following import (
     record_layers,
 )
 from workbench.serve.media import frames_of
-from workbench.serve.requests import Asked, asked_for, workload_sampling
+from workbench.serve.requests import Asked, asked_for, asked_load
 from workbench.serve.session import Session
 from workbench.specs import PromptSet, Sampling, Workload
 from workbench.speed import LoadResult
@@ -82,25 +82,26 @@ class Engine(Session):
         draw = partial(self._draw, asked.spec.sampling)
         return populate(asked, draw, self, force=force)
 
-    def load(self, workload: Workload) -> LoadResult:
+    def load(self, workload: Workload, *, images: Any = None) -> LoadResult:
         """Keep a number of requests in flight until all are answered; nothing is stored.
 
         How many of them the engine draws together is ``max_num_seqs`` of the launch.
 
         Args:
             workload: Prompts, seeds, sampling, concurrency, number of requests.
+            images: First frames of videos, as :meth:`generate` takes them.
 
         Returns:
             Every request with its times, and throughput and latencies over them.
 
         Raises:
-            SpecError: a contradictory workload, before anything is sent.
+            SpecError: a contradictory workload or images, before anything is sent.
             LaunchFailed: the engine died, or refused a request.
         """
-        sampling = workload_sampling(self.spec, self.folder, workload)
+        asked = asked_load(self.spec, self.folder, workload, images)
         with self._running(f"with {workload.concurrency} requests in flight") as engine:
-            result = in_flight.run(engine, workload, sampling, self.spec.precision)
-            self.drawn.add(sampling)
+            result = in_flight.run(engine, asked, self.spec.precision)
+            self.drawn.add(asked.workload.sampling)
         return result
 
     def follow(

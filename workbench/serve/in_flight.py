@@ -11,14 +11,18 @@ import uuid
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import cycle, islice, product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.pixels import pixel_digest
 from workbench.serve import omni
 from workbench.serve.drawing import seconds
 from workbench.serve.media import frames_of
-from workbench.specs import Sampling, Workload
+from workbench.serve.requests import AskedLoad
+from workbench.specs import Sampling
 from workbench.speed import LoadResult, RequestRow
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 SCHEDULER_WAIT = "scheduler_queue_wait_s"
 """Of the diffusion stage (vllm_omni/metrics/stats.py:752)."""
@@ -31,13 +35,15 @@ class InFlight:
         self._engine = engine
         self._sent: dict[str, float] = {}
 
-    def send(self, prompt: str, seed: int, sampling: Sampling) -> str:
-        """Hand a request over; its id."""
+    def send(
+        self, prompt: str, seed: int, sampling: Sampling, image: Image.Image | None = None
+    ) -> str:
+        """Hand a request over, with the first frame of its video; its id."""
         from vllm_omni.entrypoints.client_request_state import ClientRequestState
         from vllm_omni.metrics.stats import OrchestratorAggregator
 
         engine, name = self._engine, str(uuid.uuid4())
-        text, parameters = omni.asked(prompt, seed, sampling)
+        text, parameters = omni.asked(prompt, seed, sampling, image)
         last = engine._compute_final_stage_id(None)
         state = ClientRequestState(name)
         state.metrics = OrchestratorAggregator(
@@ -79,18 +85,18 @@ class InFlight:
                 return name, output, _wait(message)
 
 
-def run(engine: Any, workload: Workload, sampling: Sampling, precision: str) -> LoadResult:
+def run(engine: Any, asked: AskedLoad, precision: str) -> LoadResult:
     """Send all requests of a workload, each as soon as one in flight is answered.
 
     Args:
         engine: An ``Omni``.
-        workload: How many, and of what.
-        sampling: The workload's, the model's defaults filled in.
+        asked: How many, and of what.
         precision: Of the engine, for tables.
 
     Raises:
         Exception: whatever ends the engine; a load has no half.
     """
+    workload, images = asked
     pairs = cycle(product(workload.prompts.prompts, workload.seeds))
     waiting: Iterator[tuple[int, tuple[str, int]]] = enumerate(islice(pairs, workload.requests))
     client, sent, began = InFlight(engine), {}, time.monotonic()
@@ -101,7 +107,8 @@ def run(engine: Any, workload: Workload, sampling: Sampling, precision: str) -> 
             index, (prompt, seed) = request
             facts = {"index": index, "prompt": prompt, "seed": seed}
             facts["sent_s"] = time.monotonic() - began
-            sent[client.send(prompt, seed, sampling)] = facts
+            image = images[prompt].picture if images else None
+            sent[client.send(prompt, seed, workload.sampling, image)] = facts
 
     # Digests are taken beside the loop, so that nothing waits for them between two requests.
     with ThreadPoolExecutor(1) as digests:

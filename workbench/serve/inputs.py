@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from workbench.records import Generation
 from workbench.sampling import check_image_count
 from workbench.serve.plan_configs import pixels_of_a_patch
 from workbench.specs import Sampling
-from workbench.zoo.families import Family
+from workbench.zoo.families import Family, image_input_of
 
 _RGB = 3  # axes of one array
 
@@ -48,19 +47,6 @@ def input_images(
     return dict(zip(prompts, found if len(found) > 1 else found * len(prompts), strict=True))
 
 
-def check_needs_no_image(folder: Path, family: Family) -> None:
-    """Refuse a model that draws from first frames where prompts alone are sent.
-
-    Raises:
-        SpecError: it needs one.
-    """
-    if family.image_input == "needed":
-        raise SpecError(
-            f"{folder.name} is a {family.name} model, which draws from a first frame, and a "
-            "Workload has prompts alone; time single requests with generate(..., images=...)"
-        )
-
-
 def _check_wanted(images: Any, folder: Path, family: Family) -> None:
     if images is None:
         if family.image_input == "needed":
@@ -69,10 +55,7 @@ def _check_wanted(images: Any, folder: Path, family: Family) -> None:
                 "frame; give images=, one for all prompts or one for each"
             )
         return
-    index = json.loads((folder / "model_index.json").read_text())
-    if family.image_input == "none" or (
-        family.image_input == "some" and not index.get("expand_timesteps")
-    ):
+    if image_input_of(folder) == "none":
         # models/wan2_2/pipeline_wan2_2.py:850 leaves it out without a word
         raise SpecError(
             f"images=...: {folder.name} is a {family.name} model that draws from prompts alone and "

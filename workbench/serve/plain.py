@@ -16,6 +16,7 @@ from workbench.serve.media import frames_of
 from workbench.serve.requests import Asked
 from workbench.specs import LaunchSpec, Sampling
 from workbench.torchvision_ops import define_missing
+from workbench.wan_first_frames import image_to_video
 from workbench.wan_prompts import clean_alike
 from workbench.zoo.families import family_of
 
@@ -83,19 +84,7 @@ class PlainDiffusers:
 
     @cached_property
     def _from_image(self) -> Any:
-        """The same components as diffusers draws from a first frame with them."""
-        from diffusers import WanImageToVideoPipeline
-
-        if isinstance(self._pipeline, WanImageToVideoPipeline):
-            return self._pipeline
-        own = self._pipeline.config
-        pipeline = WanImageToVideoPipeline(
-            **self._pipeline.components,
-            boundary_ratio=own.boundary_ratio,
-            expand_timesteps=own.expand_timesteps,
-        )
-        pipeline.set_progress_bar_config(disable=True)
-        return pipeline
+        return image_to_video(self._pipeline)
 
     def _reset_peak(self) -> None:
         import torch

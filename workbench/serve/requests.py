@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 from tqdm.auto import tqdm
 
 from workbench import zoo
+from workbench.errors import SpecError
 from workbench.first_frames import InputImage
 from workbench.records import Checkpoint
 from workbench.sampling import VAE_FRAMES
 from workbench.serve.defaults import full_sampling
 from workbench.serve.guards import check_sampling, check_steps
-from workbench.serve.inputs import check_needs_no_image, input_images
+from workbench.serve.inputs import input_images
 from workbench.serve.plan_guards import check_sequence
 from workbench.serve.sizes import drawable
 from workbench.serve.stored import stored_label
@@ -87,20 +88,41 @@ def asked_for(
         sampling=full,
         repeat=repeat,
         route=route,
-        images=tuple(found[text].sha256 for text in texts.prompts) if found else None,
+        images=_digests(found),
     )
     return Asked(spec, found)
 
 
-def workload_sampling(launch: LaunchSpec, folder: Path, workload: Workload) -> Sampling:
-    """A workload's sampling with the model's own defaults filled in.
+class AskedLoad(NamedTuple):
+    """A load, and the pixels that its requests begin with."""
+
+    workload: Workload
+    """With the model's own defaults, and the digests of the images."""
+    images: dict[str, InputImage]
+    """Prompt -> its first frame; empty for prompts alone."""
+
+
+def asked_load(launch: LaunchSpec, folder: Path, workload: Workload, images: Any) -> AskedLoad:
+    """The full workload; warns as :func:`asked_for` does.
 
     Raises:
-        SpecError: a sampling that the launched layout cannot serve, or a model that draws from
-            images, which a workload has none of.
+        SpecError: a sampling that the launched layout cannot serve, images that the model does not
+            take or needs, or others than the workload names.
     """
-    check_needs_no_image(folder, family_of(folder))
-    return _checked(launch, folder, workload.sampling)
+    full = _checked(launch, folder, workload.sampling)
+    found = input_images(images, workload.prompts.prompts, folder, family_of(folder), full)
+    digests = _digests(found)
+    if workload.images not in (None, digests):
+        raise SpecError(
+            f"the workload names images of SHA-256 {list(workload.images)}, and images= gives "
+            f"{'none' if digests is None else list(digests)}; give those, or leave its images out"
+        )
+    return AskedLoad(workload.but(sampling=full, images=digests), found)
+
+
+def _digests(images: dict[str, InputImage]) -> tuple[str, ...] | None:
+    """In the order of the prompts."""
+    return tuple(image.sha256 for image in images.values()) or None
 
 
 def _checked(launch: LaunchSpec, folder: Path, sampling: Sampling | None) -> Sampling:

@@ -9,10 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import LaunchFailed
+from workbench.pixels import png
 from workbench.records import Checkpoint, GenerationSet
 from workbench.serve import load
 from workbench.serve.drawing import Drawn, populate
-from workbench.serve.requests import asked_for, launch_spec, workload_sampling
+from workbench.serve.requests import asked_for, asked_load, launch_spec
 from workbench.serve.server_requests import (
     ROUTES,
     Answer,
@@ -51,25 +52,16 @@ class Server(ServerSession):
     ) -> GenerationSet:
         """Draw every prompt at every seed, one after the other, as :meth:`Engine.generate` does.
 
+        Arguments and errors are those of that method, and ``route``, the way it is asked:
+        ``"images"`` is ``/v1/images/generations``, ``"chat"`` ``/v1/chat/completions`` (on CPU
+        only), ``"videos"`` ``/v1/videos/sync``; None takes the first or the last, by the model.
+
         A server hands out no latents: the pictures can be looked at and scored, and asking for the
         trajectory of one, as :func:`workbench.compare` does, raises StoreError. Videos come as MP4,
         which is lossy: frames are stored as decoded, with ``codec`` set, beside the file.
 
-        Args:
-            prompts: A PromptSet, a list of prompts, or one prompt.
-            seeds: Distinct integers, 0 to 2**63 - 1; the initial noise is drawn on the CPU.
-            sampling: Steps, size, guidance; unset fields take the model's defaults.
-            images: First frames of videos, as :meth:`Engine.generate` takes them.
-            repeat: Counts independent runs of the same request.
-            force: Draw all of them again.
-            route: ``"images"`` asks ``/v1/images/generations``, ``"chat"``
-                ``/v1/chat/completions`` (on CPU only), ``"videos"`` ``/v1/videos/sync``; None takes
-                the first or the last, by the model.
-
         Raises:
-            SpecError: a contradictory request, before anything runs.
             NotSupportedHere: the chat route on a GPU, where noise would come from another source.
-            StoreError: the run folder cannot be written, or is full; finished pictures stay.
             LaunchFailed: the server died, with its exit code; the same call to a fresh server goes
                 on where it stopped.
         """
@@ -88,30 +80,34 @@ class Server(ServerSession):
         draw = partial(self._draw, asked.spec.sampling, by)
         return populate(asked, draw, self, force=force, command=shlex.join(self.command))
 
-    def load(self, workload: Workload) -> LoadResult:
+    def load(self, workload: Workload, *, images: Any = None) -> LoadResult:
         """Keep a number of requests in flight until all are answered; nothing is stored.
 
         Args:
             workload: Prompts, seeds, sampling, concurrency, number of requests.
+            images: First frames of videos, as :meth:`Engine.generate` takes them.
 
         Returns:
             Every request with its times, and throughput and latencies over those that completed.
             A request that fails is in the rows with its error, and the others go on.
 
         Raises:
-            SpecError: a contradictory workload, before anything is sent.
+            SpecError: a contradictory workload or images, before anything is sent.
         """
-        sampling, route = workload_sampling(self.spec, self.folder, workload), self._route
+        asked = asked_load(self.spec, self.folder, workload, images)
+        sampling, route = asked.workload.sampling, self._route
         check_route(route, sampling)
+        files = {prompt: png(image.picture) for prompt, image in asked.images.items()}
 
         def ask(prompt: str, seed: int) -> tuple[Answer, int]:
-            response = self._post(ROUTES[route], **posted(route, prompt, seed, sampling))
+            body = posted(route, prompt, seed, sampling, files.get(prompt))
+            response = self._post(ROUTES[route], **body)
             return answer(route, response), response.num_bytes_downloaded
 
         def check(got: Answer) -> None:
             check_video(got.decoded, sampling)
 
-        result = load.run(workload, ask, self.spec.precision, check)
+        result = load.run(asked.workload, ask, self.spec.precision, check)
         self.drawn.add(sampling)
         return result
 
@@ -124,8 +120,9 @@ class Server(ServerSession):
     ) -> Drawn:
         try:
             self.call_workers("workbench_reset_peak")
+            body = posted(route, prompt, seed, sampling, png(image) if image else None)
             began = time.perf_counter()
-            response = self._post(ROUTES[route], **posted(route, prompt, seed, sampling, image))
+            response = self._post(ROUTES[route], **body)
             elapsed_s = time.perf_counter() - began
             got = answer(route, response)
             check_video(video := got.decoded, sampling)
@@ -155,6 +152,16 @@ def serve(
     **options: Any,
 ) -> Server:
     """Start ``vllm serve --omni`` with a model or a checkpoint; use it in a ``with`` statement.
+
+    Anyone on the machine reaches the loopback address, so it answers to its token alone; state
+    (``/health``, ``/version``, ``/metrics``, ``/v1/models``) is open. A client of yours sends
+    ``Authorization: Bearer TOKEN``, as OpenAI's does:
+
+    >>> client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=server.token)
+    >>> client.images.generate(prompt="a teapot", size="1024x1024")
+
+    Whoever has the token can do what you can: requests may name files, and one kind of them runs
+    as code (:mod:`workbench.serve.server_door`).
 
     Args:
         model: A ModelRef or its source as a string, or a Checkpoint of :func:`workbench.quantize`.

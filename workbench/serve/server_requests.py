@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from workbench.errors import LaunchFailed, NotSupportedHere, SpecError
-from workbench.pixels import png
 from workbench.provenance import gpus
 from workbench.serve.drawing import seconds
 from workbench.serve.in_flight import SCHEDULER_WAIT
@@ -124,7 +123,7 @@ def check_route(route: Route, sampling: Sampling) -> None:
 
 
 def posted(
-    route: Route, prompt: str, seed: int, sampling: Sampling, image: Image.Image | None = None
+    route: Route, prompt: str, seed: int, sampling: Sampling, image: bytes | None = None
 ) -> dict[str, Any]:
     """The body of a request, as arguments of ``httpx.Client.post``.
 
@@ -133,14 +132,14 @@ def posted(
         prompt: What is drawn.
         seed: Of the noise.
         sampling: The model's defaults filled in.
-        image: First frame of a video.
+        image: First frame of a video, a PNG file.
     """
     if route != "videos":
         return {"json": payload(route, prompt, seed, sampling)}
     fields = {"prompt": prompt, "seed": seed, **sampling.model_dump(exclude_none=True)}
     parts: dict[str, Any] = {name: (None, str(value)) for name, value in fields.items()}
     if image is not None:
-        parts["input_reference"] = ("image.png", png(image), "image/png")
+        parts["input_reference"] = ("image.png", image, "image/png")
     return {"files": parts}
 
 

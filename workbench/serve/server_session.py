@@ -48,12 +48,13 @@ class ServerSession(AbstractContextManager):
         self.drawn: set[Sampling] = set()
         self.port = free_port(port)
         self.command = command(spec, folder, self.port, start_timeout_s)
-        token = secrets.token_urlsafe()
+        self.token = secrets.token_urlsafe()
+        """What opens the server, as ``Authorization: Bearer TOKEN``; new with each one."""
         began = time.perf_counter()
-        self._process = ServerProcess(self.command, self.port, _log(spec), _environment(token))
+        self._process = ServerProcess(self.command, self.port, _log(spec), _environment(self.token))
         self._client = httpx.Client(
             base_url=self.url,
-            headers={server_door.HEADER.decode(): token},
+            headers={"Authorization": f"Bearer {self.token}"},
             timeout=httpx.Timeout(REQUEST_TIMEOUT_S, connect=10.0, pool=None),
             limits=httpx.Limits(max_connections=None),
             trust_env=False,

@@ -138,6 +138,25 @@ def family_of(folder: Path) -> Family:
     )
 
 
+def image_input_of(folder: Path) -> Literal["none", "optional", "needed"]:
+    """Whether a model draws from a first frame.
+
+    Args:
+        folder: Pipeline in diffusers layout.
+
+    Returns:
+        ``optional`` where it draws from prompts alone too, as TI2V does.
+
+    Raises:
+        ModelNotFound: as :func:`family_of`.
+    """
+    family = family_of(folder)
+    if family.image_input != "some":
+        return family.image_input
+    index = json.loads((folder / _INDEX).read_text())
+    return "optional" if index.get("expand_timesteps") else "none"
+
+
 def family_named(name: str) -> Family:
     """The family of a name.
 
