@@ -1,6 +1,7 @@
 """Every recipe of the workbench on one model: quantize, lint, launch, audit, generate, compare.
 
     python benchmarks/every_recipe.py embedded:qwen-image --prompts 8 --seeds 4
+    python benchmarks/every_recipe.py embedded:wan --steps 8 --only online "FP8 static" RTN
 
 prints one table, in the order of the first article's Table 1 with AutoRound's rows after it, and
 writes a run card beside the others of the run folder. A recipe that this machine refuses has a row
@@ -15,28 +16,47 @@ from typing import Any
 import pandas as pd
 
 import workbench as wb
-from workbench import store
+from workbench import store, zoo
 from workbench.errors import WorkbenchError
 from workbench.eval.run_card import run_card
 from workbench.recipes import QuantRecipe
 from workbench.records import Checkpoint
+from workbench.zoo.families import family_of
 
-PROMPTS = (
+PICTURES = (
     "a teapot on a wooden table", "a blue car in the snow", "a penguin on the beach",
     "a red mushroom in a forest", "a rocket in the clouds", "a yellow bus on a city street",
     "a robot under a starry night sky", "a pumpkin on a checkered tablecloth",
 )  # fmt: skip
-CALIBRATION = (
+PICTURE_CALIBRATION = (
     "a mug on a marble table", "a red truck in the city", "a white rabbit in a meadow",
     "a purple tulip in the woods", "a balloon at sunset", "a black cat on a checkered floor",
     "an orange fox on a snowy hill", "a green apple on a picnic blanket",
 )  # fmt: skip
+CLIPS = (
+    "a soccer ball rolling to the right on grass", "a red car moving to the left on a city street",
+    "a rocket rising in the clouds", "a balloon floating up slowly at sunset",
+    "an apple falling on a wooden table", "a penguin coming closer in the snow",
+    "a blue boat moving to the right slowly on the sea", "a robot going away on the moon",
+)  # fmt: skip
+CLIP_CALIBRATION = (
+    "a bus moving to the right on the street", "a basketball rolling to the left on the beach",
+    "a star falling in space", "a duck sliding to the left slowly on the water",
+    "a yellow mushroom standing still on grass", "a truck coming closer in the desert",
+    "a ghost floating up on a marble floor", "a pumpkin going away on a wooden table",
+)  # fmt: skip
+"""What the embedded models know: a thing, a place, and in a clip how it moves."""
 MIB = 1 << 20
 
 
-def recipes(steps: int, iters: int) -> dict[str, QuantRecipe]:
+def prompts_of(model: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Prompts to judge a model by, and others to calibrate it with."""
+    videos = family_of(zoo.locate(wb.ModelRef(model))).draws_videos
+    return (CLIPS, CLIP_CALIBRATION) if videos else (PICTURES, PICTURE_CALIBRATION)
+
+
+def recipes(calibration: wb.Calibration, iters: int) -> dict[str, QuantRecipe]:
     """Name of the row -> recipe; all calibrate on the same prompts."""
-    calibration = wb.Calibration(prompts=CALIBRATION, num_inference_steps=steps)
 
     def modelopt(scheme: str, *, calibrated: bool = False, **more: Any) -> QuantRecipe:
         given = {"calibration": calibration} if calibrated else {}
@@ -68,8 +88,10 @@ def recipes(steps: int, iters: int) -> dict[str, QuantRecipe]:
 def main() -> None:
     """Run all of them and print the table."""
     options = _options()
+    prompts, others = prompts_of(options.model)
+    calibration = wb.Calibration(prompts=others, num_inference_steps=options.calibration_steps)
     request = {
-        "prompts": PROMPTS[: options.prompts],
+        "prompts": prompts[: options.prompts],
         "seeds": range(options.seeds),
         "sampling": wb.Sampling(num_inference_steps=options.steps),
     }
@@ -77,7 +99,7 @@ def main() -> None:
     floor = wb.compare(reference, wb.generate(options.model, repeat=1, **request))
     rows, comparisons = [_row("BF16 repeat", floor)], {}
     online = {"online FP8": "fp8", "online INT8": "int8"}
-    for name, one in {**online, **recipes(options.calibration_steps, options.iters)}.items():
+    for name, one in {**online, **recipes(calibration, options.iters)}.items():
         if options.only and not any(part in name for part in options.only):
             continue
         try:

@@ -138,6 +138,17 @@ def test_no_cell_is_empty(notebook):
             marks=pytest.mark.slow,
         ),
         ("09_report", {"prompts": ["a car"], "seeds": [0], "num_inference_steps": 2}),
+        pytest.param(
+            "09_report",
+            {
+                "model": "embedded:wan",
+                "prompts": ["a ball rolling to the right on grass"],
+                "seeds": [0],
+                "num_inference_steps": 2,
+                "precisions": ["INT8"],
+            },
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_it_runs_end_to_end_on_the_embedded_model(name, parameters, runs, monkeypatch):

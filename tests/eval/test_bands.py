@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from workbench.eval.bands import Curve, add_floor, banded
+from workbench.eval.bands import Curve, add_floor, banded, untold
 
 LOG = Curve(x="step", y="error", about="step {step} <b>")
 PLAIN = Curve(x="step", y="error", about="step {step}", log=False)
@@ -68,3 +68,19 @@ def test_no_floor_and_a_floor_of_zero_are_said_and_not_drawn():
     assert add_floor(figure, None, PLAIN) == "no floor measured"
     assert "bit by bit" in add_floor(figure, table(errors=((0.0, 0.0),)), PLAIN)
     assert len(figure.data) == 3
+
+
+def test_values_that_are_not_drawn_are_counted():
+    broken = table(errors=((0.1, np.nan), (0.2, np.inf), (0.3, 0.4)))
+    assert (
+        untold(broken, PLAIN) == "; 1 infinite values are gaps; 1 that are no number are left out"
+    )
+    assert untold(table(), PLAIN) == ""
+    first = table(errors=((np.nan, 0.1), (np.nan, 0.2)))  # as a metric between frames at frame 0
+    assert untold(first, PLAIN) == ""
+
+
+def test_a_floor_without_a_finite_value_is_not_said_to_be_zero():
+    for value in (np.nan, np.inf):
+        said = add_floor(banded(table(), PLAIN), table(errors=((0.0, value),)), PLAIN)
+        assert said == "the floor is no finite number: look at the reference itself"

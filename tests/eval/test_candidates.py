@@ -1,7 +1,7 @@
 import pytest
 
 from workbench.eval import compare
-from workbench.eval.candidates import fidelity_order, metric_stats, pair_effects, pair_table
+from workbench.eval.candidates import metric_stats, pair_effects, pair_table, told_apart
 
 
 @pytest.fixture
@@ -10,12 +10,6 @@ def comparisons(reference, make_set):
         compare(reference, make_set(name, noise=of))
         for name, of in (("FP8", 0.02), ("INT8", 0.005))
     ]
-
-
-def test_fidelity_order_ranks_by_median_and_counts_pairs_won(comparisons):
-    found = fidelity_order(comparisons)
-    assert found["precision"].tolist() == ["INT8", "FP8"]
-    assert found["closer_than_next"].tolist() == ["4 of 4 pairs", "–"]
 
 
 def test_one_metric_over_all_candidates_with_the_floors_range(comparisons, reference, repeat):
@@ -33,6 +27,15 @@ def test_each_two_candidates_are_compared_once(comparisons):
     found = pair_effects(comparisons, "psnr_db")
     assert found[["first", "second"]].values.tolist() == [["FP8", "INT8"]]
     assert found["high"].item() < 0
+
+
+@pytest.mark.parametrize("metric", ["psnr_db", "ssim", "flip", "relative_l2"])
+def test_the_closer_one_is_named_whichever_end_of_the_metric_is_better(comparisons, metric):
+    assert told_apart(comparisons, metric) == ["INT8 is closer than FP8"]
+    assert told_apart(comparisons[::-1], metric) == ["INT8 is closer than FP8"]
+    twice = [comparisons[0], comparisons[0]]
+    (said,) = told_apart(twice, metric)
+    assert said.endswith("are not told apart")
 
 
 def test_pairs_of_all_candidates_in_one_table(comparisons):

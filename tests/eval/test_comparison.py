@@ -271,6 +271,9 @@ def test_nan_names_its_first_step(reference, make_set):
     found = compare(reference, make_set("FP8", noise=0.02, trajectory=spoiled))
     assert (found.table()["first_not_finite"] == 2).all()
     assert found.against_floor == "not finite"
+    assert found.summary().loc["relative_l2", "left_out"] == 4
+    held = NoiseFloor(reference=reference, measured={"repeat": found})
+    assert held.table()["says"].item() == "latents have no finite distance in 4 of 4 pairs"
 
 
 def test_it_says_itself_in_a_line(reference, repeat, make_set):

@@ -65,6 +65,14 @@ def test_pairs_that_end_alike_have_no_share_and_are_counted():
     assert list(figure.data[-1].y) == [0.0, 0.6, 1.0]
 
 
+def test_pairs_whose_latents_are_no_number_are_not_said_to_end_alike():
+    steps = rows(seeds=(0,), step=[0, 1, 2], share_of_final=[0.0, 0.6, 1.0])
+    broken = steps.assign(seed=7, share_of_final=[0.0, np.nan, np.nan])
+    said = share_of_final_error(pd.concat([steps, broken])).layout.title.subtitle.text
+    assert "1 pair; 1 with an end that is no number left out" in said
+    assert "alike" not in said
+
+
 @pytest.mark.parametrize(
     "figure",
     [

@@ -6,7 +6,7 @@ from moving_clips import as_uint8, ball_clip, every_fourth_shifted, noisy
 from PIL import Image
 
 from workbench.errors import ComparisonRefused
-from workbench.eval.players import FrameCurve, players
+from workbench.eval.players import FrameCurve, players, unmoved
 from workbench.eval.temporal_metrics import KNOWN
 
 HOSTILE = "<script>alert(1)</script> & \"quoted\" 'too'"
@@ -148,3 +148,10 @@ def test_compressed_clips_show_the_difference_of_the_lossless_ones(tmp_path, ope
     true = np.abs(np.asarray(reference[0], np.int16) - np.asarray(other[0])).mean()
     assert seen.console == []
     assert float(re.search("<title>(.*)</title>", seen.dom)[1]) == pytest.approx(8 * true, rel=0.25)
+
+
+def test_a_floor_that_could_not_be_told_is_not_said_to_be_exact():
+    jitter = KNOWN["jitter"]
+    assert unmoved([NAN, 0.0, 0.0], jitter).startswith("the floor is bit-exact")
+    assert unmoved([NAN, NAN], jitter) == "the floor could not be told"
+    assert unmoved([INFINITY, INFINITY], KNOWN["psnr_db"]).startswith("the floor is bit-exact")

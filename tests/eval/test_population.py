@@ -4,26 +4,40 @@ import pytest
 from scipy.stats import bootstrap
 
 from workbench.errors import ComparisonRefused
-from workbench.eval.population import interval, paired_effect, spread, summarised, worst
+from workbench.eval.population import interval, paired_effect, spread, summarised, typical, worst
 
 
 def test_the_spread_of_a_hand_case():
-    assert spread(pd.Series([30.0, np.inf, 40.0, 50.0, 20.0])) == {
+    assert spread(pd.Series([30.0, np.inf, 40.0, 50.0, 20.0, np.nan])) == {
         "finite": 4,
-        "infinite": 0,
-        "mean": 35.0,
+        "infinite": 1,
+        "left_out": 1,
+        "mean": 35.0,  # of the finite ones
         "min": 20.0,
-        "q1": 27.5,
-        "median": 35.0,
-        "q3": 42.5,
-        "max": 50.0,
+        "q1": 30.0,
+        "median": 40.0,
+        "q3": 50.0,
+        "max": np.inf,
     }
 
 
-def test_nothing_finite_is_not_a_number():
+def test_identical_pairs_alone_have_an_infinite_median_and_no_mean():
     found = spread(pd.Series([np.inf, np.inf]))
-    assert (found.pop("finite"), found.pop("infinite")) == (0, 0)
-    assert np.isnan(list(found.values())).all()
+    assert (found["finite"], found["infinite"], found["median"]) == (0, 2, np.inf)
+    assert np.isnan(found["mean"])
+    nothing = spread(pd.Series([np.nan, np.nan]))
+    assert (nothing["left_out"], nothing["finite"], nothing["infinite"]) == (2, 0, 0)
+    assert np.isnan([nothing[name] for name in ("mean", "min", "median", "max")]).all()
+
+
+def test_identical_pairs_never_lower_a_median():
+    """Ten pairs, of which more and more become identical; none may speak against the candidate."""
+    values = np.arange(20.0, 30.0)
+    better = [np.where(np.arange(10) < count, np.inf, values) for count in range(11)]
+    medians = pd.Series([spread(pd.Series(of))["median"] for of in better])
+    assert medians.iloc[0] == 24.5
+    assert medians.is_monotonic_increasing
+    assert medians.iloc[-1] == np.inf
 
 
 def test_an_infinite_error_counts():
@@ -37,7 +51,7 @@ def test_an_infinite_error_counts():
         *[np.inf] * 2,
     ]
     assert found["mean"] == np.inf
-    low, high = interval(values, "abcdef", 0.0)
+    low, high = interval(values, "abcdef")
     assert 1 <= low <= 3
     assert high == np.inf
     table = pairs([1.0, np.inf, np.inf]).rename(columns={"psnr_db": "motion_error"})
@@ -72,7 +86,7 @@ def test_prompts_may_have_different_numbers_of_seeds():
 def test_an_interval_is_the_same_every_time_and_needs_two():
     values = pd.Series([1.0, 2.0, 4.0, 8.0])
     assert interval(values, "abcd") == interval(values, "abcd")
-    assert np.isnan(interval(pd.Series([1.0, np.inf]), "ab")).all()
+    assert np.isnan(interval(pd.Series([1.0, np.nan]), "ab")).all()
 
 
 def pairs(values, seeds=(0, 1, 2)):
@@ -86,9 +100,100 @@ def test_a_paired_effect_of_a_hand_case():
     assert 0 <= found["low"] <= 1 <= found["high"] <= 2
 
 
-def test_two_identical_pictures_have_no_difference_to_speak_of():
+def test_a_pair_that_both_have_identical_is_a_tie():
     found = paired_effect(pairs([np.inf, 20.0, 10.0]), pairs([np.inf, 18.0, 10.0]), "psnr_db")
-    assert (found["finite"], found["equal"], found["median"]) == (2, 2, 1.0)
+    assert (found["finite"], found["infinite"], found["equal"]) == (3, 0, 2)
+    assert (found["median"], found["larger"], found["closer"]) == (0.0, 1, 1)  # of 0, 2, 0
+
+
+def test_a_pair_that_only_one_has_identical_is_the_largest_difference():
+    """By hand: infinite, -1, -2, infinite, 3: the median is 3, and not the -1 of the finite."""
+    a = pairs([np.inf, 29.0, 28.0, np.inf, 33.0], range(5))
+    b = pairs([25.0, 30.0, 30.0, 26.0, 30.0], range(5))
+    found, turned = paired_effect(a, b, "psnr_db"), paired_effect(b, a, "psnr_db")
+    assert (found["n"], found["finite"], found["infinite"], found["left_out"]) == (5, 3, 2, 0)
+    assert (found["median"], found["larger"], found["closer"]) == (3.0, 3, 3)
+    assert (found["low"], found["high"]) == (-2.0, np.inf)
+    assert (turned["median"], turned["low"], turned["high"]) == (-3.0, -np.inf, 2.0)
+    assert (turned["larger"], turned["closer"]) == (2, 2)
+
+
+def test_one_identical_pair_on_each_side_is_no_difference():
+    a, b = pairs([np.inf, 20.0], (0, 1)), pairs([20.0, np.inf], (0, 1))
+    found = paired_effect(a, b, "psnr_db")
+    assert (found["median"], found["infinite"], found["closer"]) == (0.0, 2, 1)
+    assert (found["low"], found["high"]) == (-np.inf, np.inf)
+
+
+def test_a_pair_without_a_value_is_left_out_and_counted():
+    found = paired_effect(pairs([np.nan, 20.0, 10.0]), pairs([25.0, 18.0, 9.0]), "psnr_db")
+    assert (found["n"], found["finite"], found["left_out"], found["median"]) == (3, 2, 1, 1.5)
+
+
+def test_the_closer_one_is_told_by_the_metric():
+    def table(metric, values):
+        return pairs(values).rename(columns={"psnr_db": metric})
+
+    lower = paired_effect(table("jitter", [1, 2, 3.0]), table("jitter", [2, 3, 3.0]), "jitter")
+    assert (lower["median"], lower["larger"], lower["closer"], lower["equal"]) == (-1.0, 0, 2, 1)
+    sides = [table("warping_error", values) for values in ([-0.1, 0.02, 0.0], [0.05, -0.03, 0.01])]
+    signed = paired_effect(*sides, "warping_error")  # distances 0.1, 0.02, 0 and 0.05, 0.03, 0.01
+    assert signed["median"] == pytest.approx(-0.01)
+    assert (signed["larger"], signed["closer"]) == (1, 2)
+
+
+MANY = 1e6  # what stands for infinity in the oracle: far beyond every decibel
+
+
+def decibels(random, n):
+    """PSNR of pairs, a third of them identical."""
+    return np.where(random.random(n) < 1 / 3, np.inf, random.normal(30, 4, n).round(1))
+
+
+def by_hand(first, second):
+    """Differences pair by pair, infinity being MANY; nothing of the code under test."""
+    said = [[MANY if value == np.inf else value for value in of] for of in (first, second)]
+    return np.array([0.0 if a == b else a - b for a, b in zip(*said, strict=True)])
+
+
+def as_infinite(value):
+    return float(np.sign(value) * np.inf) if abs(value) > MANY / 10 else value
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_paired_effects_with_infinite_values_are_those_of_a_very_large_number(seed):
+    random = np.random.default_rng(seed)
+    n = 3 + seed
+    first, second = decibels(random, n), decibels(random, n)
+    found = paired_effect(pairs(first, range(n)), pairs(second, range(n)), "psnr_db")
+    apart = by_hand(first, second)
+    wanted = as_infinite(np.median(apart))
+    assert found["median"] == pytest.approx(wanted, abs=1e-6)
+    assert found["infinite"] == sum(abs(apart) > MANY / 10)
+    positive, negative = (apart > 0).sum(), (apart < 0).sum()
+    assert (found["closer"], found["equal"]) == (positive, n - positive - negative)
+    assert found["low"] <= found["median"] <= found["high"]
+
+
+def test_the_interval_of_differences_with_infinite_ones_is_scipys_of_a_very_large_number():
+    random = np.random.default_rng(5)
+    first = np.where(random.random(150) < 0.3, np.inf, random.normal(31, 3, 150))
+    second = np.where(random.random(150) < 0.2, np.inf, random.normal(30, 3, 150))
+    tables = [pairs(of, range(150)).assign(prompt=range(150)) for of in (first, second)]
+    found = paired_effect(*tables, "psnr_db")
+    wanted = bootstrap(
+        (by_hand(first, second),), np.median, method="percentile", rng=np.random.default_rng(6)
+    ).confidence_interval
+    assert (found["low"], found["high"]) == pytest.approx(wanted, abs=0.25)
+    assert found["infinite"] > 40
+
+
+def test_the_typical_value_of_a_metric_with_two_sides_is_a_distance():
+    assert typical(pd.Series([-0.1, 0.1, 0.3]), "warping_error") == pytest.approx(0.1)
+    assert typical(pd.Series([-0.1, 0.1]), "warping_error") == pytest.approx(0.1)  # and not 0
+    assert typical(pd.Series([30.0, np.inf, np.inf]), "psnr_db") == np.inf
+    assert typical(pd.Series([1.0, np.nan, 3.0]), "jitter") == 2
+    assert np.isnan(typical(pd.Series([np.nan]), "jitter"))
 
 
 def test_foreign_tables_are_refused():
@@ -109,4 +214,5 @@ def test_the_worst_is_the_farthest_from_identical():
 def test_summarised_counts_identical_pairs():
     table = pairs([30.0, np.inf, 40.0]).assign(identical=[False, True, False])
     row = summarised(table, None).loc["psnr_db"]
-    assert (row["n"], row["identical"], row["finite"], row["mean"]) == (3, 1, 2, 35)
+    assert (row["n"], row["identical"], row["finite"], row["infinite"]) == (3, 1, 2, 1)
+    assert (row["mean"], row["median"], row["left_out"]) == (35, 40, 0)

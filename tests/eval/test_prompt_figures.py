@@ -78,6 +78,12 @@ def test_what_is_no_number_is_left_out_and_counted():
     assert "1 not finite left out" in figure.layout.title.subtitle.text
 
 
+def test_a_metric_without_any_value_is_said_and_nothing_is_drawn():
+    figure = per_prompt_strips(table({"p": [np.nan, np.nan]}), PSNR)
+    assert "2 not finite left out" in figure.layout.title.subtitle.text
+    assert len(figure.data) == 0
+
+
 def test_a_long_prompt_is_cut_below_the_axis_and_whole_in_the_hover():
     figure = per_prompt_strips(table({LONG: [30]}), PSNR)
     (shown,) = figure.layout.xaxis.ticktext

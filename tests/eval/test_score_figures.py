@@ -88,6 +88,18 @@ def test_a_floor_that_cannot_be_drawn_is_said_in_words(floor, words):
     assert figure.layout.shapes == ()
 
 
+def test_a_floor_at_the_value_of_identical_ones_is_said():
+    figure = scores_with_floor(stats(row("FP8", 0.9), floor={"low": 1, "high": 1}), METRICS["ssim"])
+    assert "the floor is exactly 1, as of identical ones" in figure.layout.title.subtitle.text
+
+
+def test_pairs_without_a_value_are_counted():
+    table = stats(row("FP8", 0.1), row("INT8", 0.2)).assign(left_out=[1, 2])
+    note = scores_with_floor(table, METRICS["flip"]).layout.title.subtitle.text
+    assert "; 3 without a value left out" in note
+    assert "left out" not in scores_with_floor(stats(row("FP8", 1)), METRICS["flip"]).to_json()
+
+
 def test_a_floor_without_an_upper_end_runs_to_the_edge():
     table = stats(row("FP8", 30.0), floor={"low": 44.0, "high": INF})
     figure = scores_with_floor(table, METRICS["psnr_db"])

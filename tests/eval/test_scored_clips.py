@@ -9,6 +9,7 @@ from PIL import Image
 
 from workbench.errors import ComparisonRefused
 from workbench.eval import metrics
+from workbench.eval.clip_scores import temporal_table
 from workbench.eval.clip_shift import jitter
 from workbench.eval.clips import is_clip
 from workbench.eval.gate import gate
@@ -105,6 +106,16 @@ def test_a_metric_that_some_frames_lack_is_noted_and_not_missing():
     assert found.values["high_frequency_error"] > 0
     assert "high_frequency_error" not in found.missing
     assert any(note.startswith("high_frequency_error: 1 of 4 frames left") for note in found.notes)
+
+
+def test_transitions_that_a_drift_cannot_be_told_of_are_counted():
+    stopped = np.concatenate([CLIP, np.repeat(CLIP[-1:], 2, axis=0)])  # nothing moves at the end
+    lost = int(temporal_table(stopped, stopped)["subject_drift"].isna().sum())
+    assert 0 < lost < len(stopped) - 1
+    notes = score(stopped, stopped).notes
+    said = f"subject_drift: {lost} of {len(stopped) - 1} transitions left out: too little of the"
+    assert [note.startswith(said) for note in notes] == [True]
+    assert score(CLIP, OTHER).notes == ()
 
 
 def test_frames_of_clips_are_scored_in_the_pool_of_the_clips(monkeypatch):

@@ -64,6 +64,25 @@ def banded(rows: pd.DataFrame, curve: Curve) -> go.Figure:
     return figure
 
 
+def untold(rows: pd.DataFrame, curve: Curve, infinite: str = "infinite values") -> str:
+    """How many values a curve does not show, as the end of a note; empty where it shows all.
+
+    Where no pair of any precision has a number there is nothing to count, as of a metric between
+    frames at the first one.
+
+    Args:
+        rows: the table of :func:`banded`.
+        curve: what was drawn.
+        infinite: what to call infinite values.
+    """
+    values = rows[curve.y].astype(float)
+    endless = int(np.isinf(values).sum())
+    measured = values.notna().groupby(rows[curve.x]).transform("any")
+    lost = int((values.isna() & measured).sum())
+    said = f"; {endless} {infinite} are gaps" if endless else ""
+    return said + (f"; {lost} that are no number are left out" if lost else "")
+
+
 def add_floor(figure: go.Figure, floor: pd.DataFrame | None, curve: Curve) -> str:
     """Draw the noise floor: the largest value of the reference against its repeats.
 
@@ -79,7 +98,9 @@ def add_floor(figure: go.Figure, floor: pd.DataFrame | None, curve: Curve) -> st
         return "no floor measured"
     table = curve.spread(floor)
     if not (table["max"] > INSIDE).any():
-        return "the floor is 0: the reference repeats bit by bit"
+        zero = (floor[curve.y].astype(float) <= INSIDE).all()
+        repeats = "the floor is 0: the reference repeats bit by bit"
+        return repeats if zero else "the floor is no finite number: look at the reference itself"
     figure.add_trace(
         go.Scatter(
             x=table.index,

@@ -1,14 +1,15 @@
-"""Several candidates against one reference: tables over all of them, and which is closer."""
+"""Several candidates against one reference: tables over all of them, and what tells two apart."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import pandas as pd
 
 from workbench.eval.comparison import Comparison
 from workbench.eval.labels import labels
+from workbench.eval.temporal_metrics import KNOWN
 
 
 def metric_stats(
@@ -19,7 +20,7 @@ def metric_stats(
     Args:
         comparisons: One a precision.
         metric: A row of :meth:`Comparison.summary`.
-        floor: The reference against itself.
+        floor: The reference against itself; none is shown where it lacks the metric.
 
     Returns:
         One row a precision: precision, the columns of :meth:`Comparison.summary`, against_floor.
@@ -30,8 +31,10 @@ def metric_stats(
         {**one.summary().loc[metric], "against_floor": one.against_floor, "precision": name}
         for name, one in zip(labels(one.candidate for one in every), every, strict=True)
     ]
-    table = pd.DataFrame(rows).astype({"n": int, "identical": int})
-    values = None if floor is None else floor.table()[metric].astype(float)
+    counts = ("n", "identical", "finite", "infinite", "left_out")
+    table = pd.DataFrame(rows).astype(dict.fromkeys(counts, int))
+    measured = floor is not None and metric in floor.table()
+    values = floor.table()[metric].astype(float) if measured else None
     table.attrs["floor"] = None if values is None else {"low": values.min(), "high": values.max()}
     return table
 
@@ -78,49 +81,19 @@ def pair_effects(comparisons: Iterable[Comparison], metric: str) -> pd.DataFrame
     return pd.DataFrame(rows)
 
 
-def fidelity_order(comparisons: Iterable[Comparison]) -> pd.DataFrame:
-    """The precisions from closest to farthest from the reference, as measured.
+def told_apart(comparisons: Iterable[Comparison], metric: str) -> list[str]:
+    """What the intervals of :func:`pair_effects` allow to say of each two candidates.
 
     Returns:
-        precision; psnr_db (median over the finite values, infinite when all are identical); n; and
-        closer_than_next: in how many of the pairs common to both this one beats the next row.
-        ``attrs["time_note"]`` of videos: what this order does not say.
+        ``A is closer than B`` where the interval of the paired difference excludes 0, else ``A and
+        B are not told apart``.
     """
-    ranked = sorted(comparisons, key=median_psnr, reverse=True)
-    beaten = [_wins(a, b) for a, b in pairwise(ranked)] + ["–"]
-    order = pd.DataFrame(
-        {
-            "precision": labels(one.candidate for one in ranked),
-            "psnr_db": [median_psnr(one) for one in ranked],
-            "n": [len(one.pairs) for one in ranked],
-            "closer_than_next": beaten[: len(ranked)],
-        }
-    )
-    order.attrs["time_note"] = time_note(ranked)
-    return order
-
-
-def time_note(comparisons: Iterable[Comparison]) -> str:
-    """What PSNR does not say of videos; empty of pictures."""
-    frames = [one.frames(row) for one in comparisons for row in range(len(one.pairs))]
-    if all(len(of_pair) < 2 for of_pair in frames):
-        return ""
-    measured = any("jitter" in of_pair or "flicker_error" in of_pair for of_pair in frames)
-    instead = "read flicker and jitter beside it" if measured else "and no metric over time is here"
-    return (
-        "PSNR of a video is the mean over its frames; an order by it says nothing about time: "
-        f"{instead}."
-    )
-
-
-def _wins(a: Comparison, b: Comparison) -> str:
-    both = a.table().merge(b.table(), on=["prompt", "seed"], suffixes=("_a", "_b"))
-    return f"{(both['psnr_db_a'] > both['psnr_db_b']).sum()} of {len(both)} pairs"
-
-
-def median_psnr(one: Comparison) -> float:
-    """Of the finite values, dB; infinite where all pairs are identical; NaN if not asked for."""
-    values = one.summary()
-    if values["identical"].iloc[0] == values["n"].iloc[0]:
-        return float("inf")
-    return float(values["median"].get("psnr_db", float("nan")))
+    known, said = KNOWN[metric], []
+    small = known.signed or known.better == "lower"  # which end is closer
+    for row in pair_effects(comparisons, metric).itertuples():
+        if row.high < 0 or row.low > 0:
+            order = (row.first, row.second) if (row.high < 0) == small else (row.second, row.first)
+            said.append("{} is closer than {}".format(*order))
+        else:
+            said.append(f"{row.first} and {row.second} are not told apart")
+    return said

@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 
 from workbench.errors import ComparisonRefused
-from workbench.eval.bands import Curve, banded
+from workbench.eval.bands import Curve, banded, untold
 from workbench.eval.clip_encoding import BUDGET
 from workbench.eval.figure_style import GREY, counted, styled, text, with_unit
 from workbench.eval.frames import frames_of
 from workbench.eval.labels import label, labels
 from workbench.eval.media import Html
 from workbench.eval.metric_table import Metric
-from workbench.eval.players import FrameCurve, players
+from workbench.eval.players import FrameCurve, players, unmoved
 from workbench.eval.population import worst
 from workbench.eval.temporal_metrics import KNOWN
 from workbench.eval.time_slices import time_slices
@@ -115,16 +115,16 @@ def curves_by_frame(
     Args:
         frames: of :func:`workbench.eval.candidates.pair_frames`.
         metric: one that they have. Infinite values are gaps: PSNR of identical frames, the error of
-            the motion where one of the two stands still.
+            the motion where one of the two stands still. What is no number is left out. The note
+            counts both.
         floor: the same of the reference against its repeat; drawn where it is farthest from
             identical.
     """
     curve = Curve(x="frame", y=metric.key, about="frame {frame}", log=False)
     figure = banded(frames, curve)
     note = _add_floor(figure, metric, floor)
-    endless = int(np.isinf(frames[metric.key].astype(float)).sum())
     called = "identical frames" if np.isinf(metric.identical) else "infinite values"
-    left_out = f"; {endless} {called} are gaps" if endless else ""
+    left_out = untold(frames, curve, called)
     figure.update_xaxes(dtick=max(1, round(frames["frame"].max() / 16)))
     return styled(
         figure,
@@ -142,7 +142,7 @@ def _add_floor(figure: Figure, metric: Metric, floor: pd.DataFrame | None) -> st
     values = grouped.agg(worst, metric.key).astype(float)
     shown = values.where(np.isfinite(values) & (values != metric.identical))
     if shown.isna().all():
-        return "the floor is bit-exact: the reference repeats itself"
+        return unmoved(values, metric)
     line = {"color": GREY, "dash": "dot"}
     figure.add_scatter(x=shown.index, y=shown, name="noise floor", mode="lines", line=line)
     return "grey: the noise floor, reference against its repeat"

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 class ClipViews(Views):
     """Of a :class:`Comparison`. A picture counts as a clip of one frame."""
 
+    @property
+    def of_videos(self) -> bool:
+        """Whether any pair has more than one frame."""
+        return any(len(frames) > 1 for frames in self._frames)
+
     def frames(self, index: int = 0) -> pd.DataFrame:
         """The metrics of each frame of row ``index`` of the table.
 

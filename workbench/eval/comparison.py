@@ -90,10 +90,11 @@ class Comparison(ClipViews):
         """Each metric over all pairs.
 
         Returns:
-            Index: the metrics; columns n, identical (pairs with equal pixels), finite (pairs with a
-            finite value), infinite (pairs infinitely far, as one that stands still is in motion;
-            they count in what follows), mean, min, q1, median, q3, max, low and high (95 %
-            bootstrap interval of the median), floor (worst value of the floor; missing without
+            Index: the metrics; columns n, identical (pairs with equal pixels), finite and infinite
+            (pairs with such a value: PSNR of identical pictures, the motion of a clip that stands
+            still), left_out (pairs without a value), mean (without infinite PSNR), min, q1, median,
+            q3, max, low and high (95 % bootstrap interval of the median), which take infinite
+            values as the least or the largest, floor (worst value of the floor; missing without
             one).
         """
         return summarised(self._table, self.floor and self.floor.table())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.eval.bands import Curve, add_floor, banded
+from workbench.eval.bands import Curve, add_floor, banded, untold
 from workbench.eval.figure_style import GREY, counted, styled
 
 _SPECTRUM = Curve(x="radius", y="relative_error", about="{radius:.3f} cycles a pixel")
@@ -24,8 +24,8 @@ def error_spectrum_figure(spectra: pd.DataFrame) -> go.Figure:
     return styled(
         figure,
         "Error by spatial frequency",
-        f"median and range over {counted(spectra)}; left: large shapes, right: fine detail; lower "
-        "is closer",
+        f"median and range over {counted(spectra)}{untold(spectra, _SPECTRUM)}; "
+        "left: large shapes, right: fine detail; lower is closer",
         x="spatial frequency, cycles a pixel",
         y="relative error",
     )
@@ -49,7 +49,8 @@ def velocity_error(steps: pd.DataFrame, *, floor: pd.DataFrame | None = None) ->
     return styled(
         figure,
         "Error of the velocity by timestep",
-        f"both models on the reference's latents; median and range over {counted(steps)}; {note}",
+        f"both models on the reference's latents; median and range over {counted(steps)}"
+        f"{untold(steps, _VELOCITY)}; {note}",
         x="timestep, from noise to picture",
         y="relative L2 of the velocity",
     )
@@ -58,7 +59,8 @@ def velocity_error(steps: pd.DataFrame, *, floor: pd.DataFrame | None = None) ->
 def share_of_final_error(steps: pd.DataFrame, *, column: str = "share_of_final") -> go.Figure:
     """How much of the final error is already there after each step: median and range.
 
-    Pairs that end alike have no final error to share; they are left out and counted in the note.
+    Pairs that end alike have no final error to share, nor have those whose final error is no number
+    (latents that are not finite); they are left out and counted in the note.
 
     Args:
         steps: one row a precision, pair and step, as :meth:`Comparison.steps` gives: precision,
@@ -67,13 +69,19 @@ def share_of_final_error(steps: pd.DataFrame, *, column: str = "share_of_final")
         column: the name of the share.
     """
     curve = Curve(x="step", y=column, about="step {step}", log=False)
-    kept = steps[steps.groupby(["precision", "prompt", "seed"])[column].transform("max") > 0]
-    alike = _runs(steps) - _runs(kept)
+    runs = steps.groupby(["precision", "prompt", "seed"])[column]
+    broken = runs.transform(lambda values: values.isna().any())
+    parted = runs.transform("max") > 0
+    kept = steps[parted & ~broken]
+    lost = {
+        "that end alike": _runs(steps[~parted & ~broken]),
+        "with an end that is no number": _runs(steps[broken]),
+    }
     figure = banded(kept, curve)
     figure.add_hline(y=1, line={"color": GREY, "dash": "dot"})
     figure.update_yaxes(tickformat=".0%", rangemode="tozero")
     figure.update_xaxes(tick0=0, dtick=max(1, round(steps["step"].max() / 10)))
-    left_out = f"; {alike} that end alike left out" if alike else ""
+    left_out = "".join(f"; {count} {which} left out" for which, count in lost.items() if count)
     return styled(
         figure,
         "Share of the final error by denoising step",

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import plotly.io as pio
 from plotly.offline import get_plotlyjs
 
-from workbench.eval.bands import Curve, add_floor, banded
+from workbench.eval.bands import Curve, add_floor, banded, untold
 from workbench.eval.figure_style import colour, counted, styled, text
 from workbench.eval.units import memory_unit
 
@@ -42,7 +42,7 @@ def memory_bars(summary: pd.DataFrame) -> go.Figure:
 
 
 def latency_bars(summary: pd.DataFrame) -> go.Figure:
-    """Median latency of a picture at each precision; whiskers from the fastest to the slowest.
+    """Median latency of a picture or video; whiskers from the fastest to the slowest.
 
     Args:
         summary: as made by :func:`workbench.eval.summary.summary`.
@@ -63,9 +63,8 @@ def latency_bars(summary: pd.DataFrame) -> go.Figure:
         "%{customdata[2]}<extra></extra>",
     )
     note = summary.attrs.get("speed_note") or "lower is better; whiskers from fastest to slowest"
-    return styled(
-        go.Figure(bars), "Time a picture by precision", note, x="precision", y="latency, s"
-    )
+    title = f"Time a {summary.attrs.get('drawn', 'picture')} by precision"
+    return styled(go.Figure(bars), title, note, x="precision", y="latency, s")
 
 
 def divergence_by_step(steps: pd.DataFrame, *, floor: pd.DataFrame | None = None) -> go.Figure:
@@ -81,7 +80,7 @@ def divergence_by_step(steps: pd.DataFrame, *, floor: pd.DataFrame | None = None
     return styled(
         figure,
         "Distance from the reference by denoising step",
-        f"median and range over {counted(steps)}; {note}",
+        f"median and range over {counted(steps)}{untold(_taken(steps), _BY_STEP)}; {note}",
         x="denoising step",
         y="relative L2 of the latents",
     )

@@ -61,8 +61,8 @@ class NoiseFloor:
 
         Returns:
             condition; n; identical (pairs with equal pixels); relative_l2 and relative_l2_max
-            (median and largest, of the final latents); psnr_db and psnr_db_min (median and least of
-            the pairs that differ); says (in words).
+            (median and largest, of the final latents); psnr_db and psnr_db_min (median and least,
+            infinite where pixels are equal); says (in words).
         """
         rows = [_row(name, one) for name, one in self.measured.items()]
         rows += [
@@ -108,15 +108,18 @@ def _row(name: str, one: Comparison) -> dict[str, Any]:
         "relative_l2_max": latents["max"],
         "psnr_db": psnr["median"],
         "psnr_db_min": psnr["min"],
-        "says": _says(identical, n, latents["max"], psnr["min"]),
+        "says": _says(identical, n, latents, psnr["min"]),
     }
 
 
-def _says(identical: int, n: int, farthest: float, psnr_db: float) -> str:
+def _says(identical: int, n: int, latents: pd.Series, psnr_db: float) -> str:
+    if latents["finite"] < n:
+        return f"latents have no finite distance in {n - latents['finite']:.0f} of {n} pairs"
+    farthest = latents["max"]
     if identical == n and farthest == 0:
         return f"bit by bit the same in all {n} pairs, so this floor is zero"
     moved = f"latents move by up to {farthest:.2g} of their norm"
     if identical == n:
         return f"{moved}, pixels are the same in all {n} pairs"
-    down = "" if math.isnan(psnr_db) else f", PSNR down to {psnr_db:.1f} dB"
+    down = f", PSNR down to {psnr_db:.1f} dB" if math.isfinite(psnr_db) else ""
     return f"{moved}{down}; {identical} of {n} pairs have the same pixels"

@@ -60,18 +60,19 @@ def refuse_unlike(
     if differing := differences(a, b, across):
         raise ComparisonRefused(
             f"reference {reference.key} and candidate {candidate.key} differ in more than "
-            f"precision: {differing}. Generate one of them again with the other's values, or "
-            f"name conditions that may differ in across={_of_frames(a, b)}"
+            f"precision: {differing}. Generate one of them again with the other's values, "
+            + _instead(a, b)
         )
 
 
-def _of_frames(a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
-    """What can still be done with clips of unequal length, whose noise differs too."""
+def _instead(a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
+    """What else can be done; with clips of unequal length, whose noise differs too, one thing."""
     if a["num_frames"] == b["num_frames"]:
-        return ""
+        return "or name conditions that may differ in across="
     return (
-        "; clips of unequal length were drawn from other noise, and their frames alone can be "
-        "scored: score(a.frames, b.frames, align='shorter')"
+        "since clips of unequal length begin with other noise. What their frames have in common "
+        "can be scored, pair by pair: "
+        "wb.score(reference[0].frames, candidate[0].frames, align='shorter')"
     )
 
 

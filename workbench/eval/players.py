@@ -137,7 +137,16 @@ def _floor_note(curve: FrameCurve) -> str:
         return "no floor measured"
     if _moves(curve):
         return "grey, dashed: the noise floor, reference against its repeat"
-    return "the floor is bit-exact: the reference repeats itself"
+    return unmoved(curve.floor, curve.metric)
+
+
+def unmoved(floor: Sequence[float], metric: Metric) -> str:
+    """What a note says of a floor that is not drawn, by frame: all identical, or not told."""
+    known = np.asarray(floor, dtype=float)
+    known = known[~np.isnan(known)]
+    if known.size and (known == metric.identical).all():
+        return "the floor is bit-exact: the reference repeats itself"
+    return "the floor could not be told"
 
 
 def _moves(curve: FrameCurve) -> bool:

@@ -65,11 +65,14 @@ def _placed(table: pd.DataFrame, metric: Metric) -> tuple[pd.DataFrame, int]:
     shown = table.loc[known, ["precision", "prompt", "seed"]].assign(value=value[known])
     medians = shown.groupby("prompt")["value"].median()
     worst = medians.sort_values(key=metric.farness, ascending=False, kind="stable")
-    column = shown["prompt"].map({prompt: i for i, prompt in enumerate(worst.index)})
+    places = {prompt: i for i, prompt in enumerate(worst.index)}
+    column = shown["prompt"].map(places).astype(float)  # of no rows the map would stay text
     precisions = list(dict.fromkeys(shown["precision"]))
     lane = _SPREAD / max(1, len(precisions))
-    middle = shown["precision"].map(
-        {one: lane * (i - (len(precisions) - 1) / 2) for i, one in enumerate(precisions)}
+    middle = (
+        shown["precision"]
+        .map({one: lane * (i - (len(precisions) - 1) / 2) for i, one in enumerate(precisions)})
+        .astype(float)
     )
     seeds = {seed: i for i, seed in enumerate(sorted(set(shown["seed"])))}
     aside = shown["seed"].map(seeds) - (len(seeds) - 1) / 2

@@ -34,8 +34,9 @@ def scores_with_floor(stats: pd.DataFrame, metric: Metric) -> go.Figure:
     Args:
         stats: one row a precision: precision, n, median, low, high (95 % interval of the median),
             q1, q3, min, max, identical (pairs), against_floor (shown as it is; an open dot where
-            it is "inside the floor"). ``stats.attrs["floor"]`` is the range of the metric over the
-            reference's repeats, ``{"low": ..., "high": ...}``, or None.
+            it is "inside the floor"), and, if there, left_out (pairs without a value).
+            ``stats.attrs["floor"]`` is the range of the metric over the reference's repeats,
+            ``{"low": ..., "high": ...}``, or None.
         metric: a value of :data:`workbench.eval.metric_table.METRICS`.
     """
     rows = _whole(stats)
@@ -50,11 +51,13 @@ def scores_with_floor(stats: pd.DataFrame, metric: Metric) -> go.Figure:
     _name_rows(figure, rows, names)
     figure.update_yaxes(autorange="reversed", categoryorder="array", categoryarray=list(names))
     pairs = stats[["identical", "n"]].sum()
+    lost = stats["left_out"].sum() if "left_out" in stats else 0
+    left_out = f"; {lost:.0f} without a value left out" if lost else ""
     return styled(
         figure,
         f"{text(metric.title)} by precision",
-        f"{metric.closer}; {pairs['identical']:.0f} of {pairs['n']:.0f} pairs identical; "
-        f"{_floor_note(stats, floor)}",
+        f"{metric.closer}; {pairs['identical']:.0f} of {pairs['n']:.0f} pairs identical{left_out}; "
+        f"{_floor_note(stats, floor, metric)}",
         x=with_unit(metric.title, metric.unit),
         y="",
     ).update_layout(
@@ -79,7 +82,9 @@ def _floor(stats: pd.DataFrame) -> tuple[float, float] | None:
     return float(given["low"]), float(given["high"])
 
 
-def _floor_note(stats: pd.DataFrame, floor: tuple[float, float] | None) -> str:
+def _floor_note(stats: pd.DataFrame, floor: tuple[float, float] | None, metric: Metric) -> str:
+    if floor == (metric.identical, metric.identical):
+        return f"the floor is exactly {metric.identical:g}, as of identical ones"
     if floor is not None:
         return "grey: the noise floor, reference against its repeats"
     given = stats.attrs.get("floor")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,11 @@ from workbench.eval.temporal_metrics import TEMPORAL
 AFFORDABLE = 4e6  # pixels of a frame times transitions: the metrics over time come by themselves
 FACTS = {"shift_found": ("shift_error", "jitter"), "matched_share": ("warping_error",)}
 """How much a metric could see, which comes with it: no end of it is better."""
+_UNTOLD = {
+    "warping_error": "no pixel of the reference can be followed",
+    "subject_drift": "too little of the reference moves",
+    "background_drift": "too little of the reference stands still",
+}
 SECONDS = 2.3e-6  # of one core a pixel and transition; docs/metrics.md, "Over time"
 
 
@@ -81,6 +86,7 @@ def score_clips(
         try:
             frames, of_clip = _with_transitions(frames, clips)
             values |= {key: of_clip[key] for key in (*over_time, *_facts(over_time))}
+            notes += tuple(_untold(frames[1:], over_time))
         except ComparisonRefused as error:
             if chosen:
                 raise
@@ -88,6 +94,13 @@ def score_clips(
     missing |= dict.fromkeys(over_time, reason) if reason else {}
     frames.attrs.clear()  # of frame_scores; pandas would compare them in every concat
     return Scores(values, missing, notes, clips.clamped, frames)
+
+
+def _untold(transitions: pd.DataFrame, over_time: Sequence[str]) -> Iterator[str]:
+    """What means over transitions leave out; what the shift leaves out is in ``shift_found``."""
+    for key, why in _UNTOLD.items():
+        if key in over_time and transitions[key].isna().any():
+            yield _left_out(transitions[key], why).replace(" frames ", " transitions ")
 
 
 def _left_out(values: pd.Series, why: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -25,14 +26,16 @@ def style(summary: pd.DataFrame) -> Styler:
     Args:
         summary: as made by :func:`workbench.eval.summary.summary`.
     """
-    notes = [LEGEND, *(summary.attrs.get(name, "") for name in ("time_note", "speed_note"))]
     table = _readable(summary)
+    infinite = "∞: identical." if table["PSNR, dB ↑"].str.contains("∞").any() else ""
+    said = (summary.attrs.get(name, "") for name in ("time_note", "speed_note"))
+    notes = [LEGEND, infinite, *said]
     text = [table.columns.get_loc(name) for name in TEXT_COLUMNS]
     aligned = [{"selector": f".col{i}", "props": "text-align: left"} for i in text]
     return (
         table.style.format(escape="html")
         .hide(axis="index")
-        .set_caption(" ".join(filter(None, notes)))
+        .set_caption(escape(" ".join(filter(None, notes))))
         .set_table_styles(
             [
                 {"selector": "", "props": "font-size: 12px"},
@@ -97,7 +100,13 @@ def _psnr(row: Any) -> str:
         return "identical"
     if pd.isna(row.psnr_db):
         return "–"  # not asked for
-    within = (
-        "" if pd.isna(row.psnr_db_low) else f" ({row.psnr_db_low:.1f} – {row.psnr_db_high:.1f})"
+    median, low, high, least = (
+        decibels(getattr(row, f"psnr_db{part}")) for part in ("", "_low", "_high", "_min")
     )
-    return f"{row.psnr_db:.1f}{within}, {row.psnr_db_min:.1f}"
+    within = "" if pd.isna(row.psnr_db_low) else f" ({low} – {high})"
+    return f"{median}{within}, {least}"
+
+
+def decibels(value: float) -> str:
+    """One digit; infinite, as PSNR of identical pictures is, as a sign."""
+    return "∞" if value == float("inf") else f"{value:.1f}"

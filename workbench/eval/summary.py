@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.eval.candidates import median_psnr, time_note
 from workbench.eval.comparison import Comparison, compare
 from workbench.eval.floor import NoiseFloor
 from workbench.eval.labels import label, labels
+from workbench.eval.ordering import OVER_TIME, median_psnr, time_note
 from workbench.records import GenerationSet
 
 COLUMNS = (
@@ -39,7 +39,6 @@ COLUMNS = (
     "against_floor",
     "flag",
 )
-OVER_TIME = ("flicker_error", "jitter")  # after flip, where any pair was compared over time
 EXCLUDED = "not applied: excluded"
 
 
@@ -66,16 +65,17 @@ def summary(
           latency_s_min, latency_s_max; speed_ratio (the reference's latency over this one's);
         - peak_memory_bytes (highest, the first picture left out likewise); weight_bytes (loaded, on
           rank 0); transformer_bytes and checkpoint_bytes (on disk);
-        - psnr_db (median of the finite values, infinite when all pairs are identical),
-          psnr_db_low and psnr_db_high (95 % bootstrap interval of it), psnr_db_min, psnr_db_max;
-          ssim and flip (medians); of videos compared over time also flicker_error and jitter
-          (medians); n; identical;
+        - psnr_db (median, infinite where most pairs are identical), psnr_db_low and psnr_db_high
+          (95 % bootstrap interval of it), psnr_db_min, psnr_db_max; ssim and flip (medians); of
+          videos compared over time also flicker_error and jitter (medians of the pairs that they
+          could be told of); n; identical;
         - against_floor: ``identical``, ``inside the floor`` (median relative L2 of the final
           latents at most the floor's largest), ``above``, or ``not finite``;
         - flag: :attr:`Comparison.flag`, or ``not applied: excluded``.
 
         ``attrs["speed_note"]`` says when times mean nothing, ``attrs["time_note"]`` of videos what
-        PSNR does not say.
+        PSNR does not say and which pairs flicker and jitter could not be told of,
+        ``attrs["drawn"]`` what one item is: a picture or a video.
 
     Raises:
         ComparisonRefused: a candidate that :func:`compare` refuses, or a floor without a repeat of
@@ -100,13 +100,15 @@ def summary(
     )
     run = [_candidate(one) for one in compared if isinstance(one, Comparison)]
     table.attrs["speed_note"] = _speed_note([reference, *run])
-    table.attrs["time_note"] = time_note([repeat])
+    every = [repeat, *(one for one in compared if isinstance(one, Comparison))]
+    table.attrs["time_note"] = time_note(every)
+    table.attrs["drawn"] = "video" if repeat.of_videos else "picture"
     return table
 
 
 def _columns(rows: list[dict[str, Any]]) -> list[str]:
     over_time = [name for name in OVER_TIME if any(name in row for row in rows)]
-    after = COLUMNS.index("flip") + 1
+    after = COLUMNS.index("flip") + 1  # where any pair was compared over time
     return [*COLUMNS[:after], *over_time, *COLUMNS[after:]]
 
 

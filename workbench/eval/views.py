@@ -107,7 +107,7 @@ class Views:
         reference_frames: Sequence[Image.Image],
         candidate_frames: Sequence[Image.Image],
     ) -> Html:
-        """Slide through the denoising steps of row ``index``.
+        """Slide through the denoising steps of row ``index``; of a video its first frame.
 
         Args:
             index: row of the table.
@@ -125,7 +125,7 @@ class Views:
             f"candidate {self._labels[1]}": candidate_frames,
         }
         timesteps = self.pairs[index][0].trajectory.timesteps
-        return scrubber(frames, timesteps, caption=self.caption(index))
+        return scrubber(frames, timesteps, caption=self.caption(index, 0))
 
     def caption(self, index: int, frame: int | None = None) -> str:
         """Prompt, seed and scores of row ``index`` in a line; of one frame if it is named."""
