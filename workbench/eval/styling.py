@@ -47,7 +47,11 @@ def style(summary: pd.DataFrame) -> Styler:
                     "selector": "th, td",
                     "props": "text-align: right; padding: .3em .4em; white-space: nowrap",
                 },
-                {"selector": f"th, td.col{text[-1]}", "props": "white-space: normal"},
+                {"selector": f"th, td.col{text[-2]}", "props": "white-space: normal"},
+                {
+                    "selector": f"td.col{text[-1]}",
+                    "props": "white-space: normal; overflow-wrap: anywhere; min-width: 9em",
+                },
                 *aligned,
             ]
         )
