@@ -29,6 +29,7 @@ from workbench.eval.speed_parts import (
 )
 from workbench.eval.speed_styling import style_speed
 from workbench.eval.throughput_figure import throughput_curves
+from workbench.serve.kernel_times import KINDS
 from workbench.specs import Parallelism
 
 TP2 = Parallelism(tensor_parallel_size=2)
@@ -177,6 +178,12 @@ def test_a_request_of_which_no_kernel_was_seen_is_named_and_not_called_idle():
     assert note(kernel_bars(kernel_shares({"BF16": blind}))) == (
         "the profiler saw no kernel of BF16"
     )
+
+
+def test_each_kind_of_kernel_has_a_colour_of_its_own():
+    kinds = {kind for kind, _ in KINDS} | {"other", "idle"}
+    shares = pd.DataFrame({"precision": "BF16", "kind": list(kinds), "share": 0.1, "wall_s": 1.0})
+    assert len({bar.marker.color for bar in kernel_bars(shares).data}) == len(kinds)
 
 
 def test_layouts_are_held_against_the_first():

@@ -26,7 +26,8 @@ COMPONENTS = {
     "vae.decode": PALETTE[2],
 }
 """Their colours in every figure."""
-_OTHERS = (PALETTE[4], "#F0E442", "#444444", *PALETTE)
+_OTHERS = (PALETTE[4], "#F0E442", "#444444", *PALETTE[:4], PALETTE[5], "#8C6D31")
+"""One for each kind of kernel that there is."""
 
 
 def memory_by_component(parts: pd.DataFrame, *, by_rank: bool = False) -> go.Figure:
