@@ -110,7 +110,7 @@ def _options() -> argparse.Namespace:
         "--diffusers",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="the same weights in plain diffusers in the floor, minutes a clip on a CPU",
+        help="the same weights in plain diffusers in the floor",
     )
     return parser.parse_args()
 
