@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from workbench.zoo.models import EMBEDDED
 from workbench.zoo.training.artefacts import Log
+from workbench.zoo.training.command_line import asked_recipe
 from workbench.zoo.training.dit import run
 from workbench.zoo.training.video import __main__ as commands
 from workbench.zoo.training.video import train_dit, train_vae
@@ -217,10 +218,10 @@ def test_exported_folder_draws(vae: Path, dit: Path, tmp_path: Path) -> None:
 
 def test_the_recipe_is_changed_by_name() -> None:
     line = ["vae", "--corpus", "c", "--out", "o", "--smoke", "--set", "vae_steps=7", "vae_rate=.1"]
-    recipe = commands.recipe_of(commands.parser().parse_args(line))
+    recipe = asked_recipe(VideoRecipe(), commands.parser().parse_args(line))
     assert recipe == replace(VideoRecipe().smoke(), vae_steps=7, vae_rate=0.1)
     with pytest.raises(ValueError, match="'steps'"):
-        commands.recipe_of(commands.parser().parse_args([*line[:5], "--set", "steps=7"]))
+        asked_recipe(VideoRecipe(), commands.parser().parse_args([*line[:5], "--set", "steps=7"]))
 
 
 def test_the_shipped_architecture_suits_groups_and_two_ranks() -> None:

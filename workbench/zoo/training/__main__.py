@@ -3,53 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-import torch
-
+from workbench.zoo.training.command_line import asked_recipe, five_commands
 from workbench.zoo.training.optim import choose_kernels
-from workbench.zoo.training.recipe import Architecture, Recipe, changed
+from workbench.zoo.training.recipe import Architecture, Recipe
 
 
 def parser() -> argparse.ArgumentParser:
     """The five commands."""
-    top = argparse.ArgumentParser(prog="python -m workbench.zoo.training", description=__doc__)
-    commands = top.add_subparsers(dest="command", required=True)
-    corpus = commands.add_parser("corpus", help="write captions and picture specifications")
-    corpus.add_argument("out", type=Path)
-    for name, what in (
-        ("vae", "train the VAE"),
-        ("dit", "train the transformer"),
-        ("evaluate", "judge a model"),
-    ):
-        command = commands.add_parser(name, help=what)
-        command.add_argument("--corpus", type=Path, required=True)
-        command.add_argument("--out", type=Path, required=True)
-        command.add_argument(
-            "--device", type=torch.device, default="cuda" if torch.cuda.is_available() else "cpu"
-        )
-        command.add_argument("--smoke", action="store_true", help="a few steps of everything")
-        command.add_argument(
-            "--set", nargs="*", default=[], metavar="FIELD=NUMBER", help="change the recipe"
-        )
-        if name != "vae":
-            command.add_argument(
-                "--vae", type=Path, required=True, help="vae.safetensors, vae_config.json beside it"
-            )
-    commands.choices["evaluate"].add_argument(
-        "--weights", type=Path, required=True, help="folder of dit"
-    )
-    export = commands.add_parser("export", help="assemble a diffusers pipeline")
-    export.add_argument("--weights", type=Path, required=True, help="folder of dit")
-    export.add_argument("--vae", type=Path, help="vae.safetensors, by default in --weights")
-    export.add_argument("--out", type=Path, required=True)
-    return top
-
-
-def recipe_of(arguments: argparse.Namespace) -> Recipe:
-    """The shipped recipe, shortened by --smoke and changed by --set."""
-    recipe = Recipe().smoke() if arguments.smoke else Recipe()
-    return changed(recipe, arguments.set)
+    return five_commands("python -m workbench.zoo.training", __doc__)[0]
 
 
 def on_device(arguments: argparse.Namespace) -> None:
@@ -61,9 +23,9 @@ def on_device(arguments: argparse.Namespace) -> None:
     from workbench.zoo.training.vae import train_vae
 
     choose_kernels()
-    device, shape = torch.device(arguments.device), Architecture()
+    device, shape = arguments.device, Architecture()
     corpus = Corpus.load(arguments.corpus, device=device)
-    common = {"recipe": recipe_of(arguments), "shape": shape, "device": device}
+    common = {"recipe": asked_recipe(Recipe(), arguments), "shape": shape, "device": device}
     if arguments.command == "vae":
         train_vae(corpus, arguments.out, **common)
     elif arguments.command == "dit":
