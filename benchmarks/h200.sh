@@ -4,12 +4,14 @@
 #     bash benchmarks/h200.sh 0 OUT qwen overhead & bash benchmarks/h200.sh 1 OUT wan ti2v a14b & wait
 #     bash benchmarks/h200.sh 0,1 OUT layouts
 #
-# A step that fails or outlasts its limit leaves the others alone. Logs and run cards go to OUT; what
-# is finished lies in WORKBENCH_RUNS, so the same line again goes on. Shapes are built in /tmp/shapes:
-# qwen and layouts 41 GB, overhead 24 GB, ti2v 13 GB, a14b 57 GB; W4A16 adds a third of each.
+# A step that fails or outlasts its limit leaves the others alone, and the script ends with 1. Logs
+# and run cards go to OUT; what is finished lies in WORKBENCH_RUNS, so the same line again goes on.
+# Shapes are built in /tmp/shapes: qwen and layouts 41 GB, flux (overhead, layouts) 24 GB, ti2v 13 GB,
+# a14b 57 GB; W4A16 adds a third of each.
 set -u
 export CUDA_VISIBLE_DEVICES=$1 WORKBENCH_RUNS=${WORKBENCH_RUNS:-runs} MASTER_PORT=$((29500 + 100 * ${1:0:1}))
 OUT=$(realpath -m "$2") PYTHON=${PYTHON:-.venv/bin/python}
+FAILED=0
 shift 2
 cd "$(dirname "$0")/.." && mkdir -p "$OUT"
 
@@ -21,7 +23,8 @@ step() {
     timeout "$limit" "$PYTHON" "benchmarks/$@" > "$OUT/$name.txt" 2> "$OUT/$name.log"
     ended=$?
     echo "$name: exit $ended, $((SECONDS - began)) s" | tee -a "$OUT/steps.txt"
-    cp "$WORKBENCH_RUNS/cards/$name.json" "$OUT/" 2> /dev/null
+    [ $ended = 0 ] || FAILED=1
+    if [ -f "$WORKBENCH_RUNS/cards/$name.json" ]; then cp "$WORKBENCH_RUNS/cards/$name.json" "$OUT/"; fi
 }
 # shape NAME SECONDS MODEL ARGUMENTS...: a row a measurement, and a card of all of them
 shape() { step "$1" "$2" regimes.py "${@:3}" --card "$1"; }
@@ -54,3 +57,4 @@ for group in "$@"; do
         *) echo "no group $group; there are qwen, overhead, wan, ti2v, a14b, layouts" >&2; exit 2 ;;
     esac
 done
+exit $FAILED

@@ -1,6 +1,7 @@
 """Benchmarks start, run their smallest case and print what they promise; nothing is timed here."""
 
 import ast
+import importlib
 import os
 import subprocess
 import sys
@@ -72,3 +73,18 @@ def test_prompts_are_what_the_model_knows_and_not_those_of_calibration() -> None
 def test_every_benchmark_says_how_it_is_run() -> None:
     for script in FOLDER.glob("*.py"):
         assert f"python benchmarks/{script.name}" in script.read_text()
+
+
+@pytest.mark.parametrize("group", ["qwen", "overhead", "wan", "ti2v", "a14b", "layouts"])
+def test_the_gpu_script_asks_only_what_the_benchmarks_take(
+    group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["bash", str(FOLDER / "h200.sh"), "0", str(tmp_path), group]
+    subprocess.run(command, env={**os.environ, "PYTHON": "echo"}, check=True, capture_output=True)
+    monkeypatch.syspath_prepend(FOLDER)
+    lines = [line for file in tmp_path.glob("*.txt") for line in file.read_text().splitlines()]
+    asked = [line.split() for line in lines if line.startswith("benchmarks/")]
+    assert asked
+    for script, *arguments in asked:
+        monkeypatch.setattr(sys, "argv", [script, *arguments])
+        importlib.import_module(Path(script).stem)._options()
