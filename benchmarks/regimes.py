@@ -90,10 +90,10 @@ def _measured(model: Any, way: dict[str, Any], options: argparse.Namespace) -> I
                 engine,
                 wb.Workload(
                     PROMPT,
-                    seeds=range(42, 42 + options.requests),
+                    seeds=range(42, 42 + _requests(options, concurrency)),
                     sampling=loaded,
                     concurrency=concurrency,
-                    requests=options.requests if concurrency > 1 else options.alone * 2,
+                    requests=_requests(options, concurrency),
                 ),
                 warmups=concurrency,
                 stages=concurrency == 1,
@@ -104,6 +104,11 @@ def _measured(model: Any, way: dict[str, Any], options: argparse.Namespace) -> I
             yield wb.benchmark(engine, workload, warmups=1, stages=False)
         if options.kernels:
             _print_kernels(engine, loaded)
+
+
+def _requests(options: argparse.Namespace, concurrency: int) -> int:
+    """Two full rounds at least, so that throughput has an interval."""
+    return max(options.requests, 2 * concurrency) if concurrency > 1 else options.alone * 2
 
 
 def _print_kernels(engine: Any, sampling: wb.Sampling) -> None:
@@ -198,7 +203,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--alone", type=int, default=3, help="requests of the latency")
     parser.add_argument("--load-steps", type=int, default=4, help="of a request under load")
     parser.add_argument("--concurrency", type=int, nargs="*", default=[1, 4, 8])
-    parser.add_argument("--requests", type=int, default=16, help="of each load")
+    parser.add_argument("--requests", type=int, default=16, help="of a load; two rounds at least")
     parser.add_argument("--height", type=int, help="in pixels")
     parser.add_argument("--width", type=int, help="in pixels; the height, if left out")
     parser.add_argument("--frames", type=int, help="of a video")

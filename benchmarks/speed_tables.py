@@ -1,6 +1,6 @@
-"""The tables and figures of a card that benchmarks/regimes.py wrote.
+"""The tables and figures of cards that benchmarks/regimes.py wrote on one machine.
 
-    python benchmarks/speed_tables.py docs/results/h200-qwen-image-shape.json [--html FILE]
+    python benchmarks/speed_tables.py docs/results/h200-qwen-image-shape.json [...] [--html FILE]
 
 prints markdown: each way alone as in the first article's Table 1, throughput by requests in flight,
 where each overtakes BF16, and the advice drawn from all of it. ``--html`` writes the article's
@@ -34,11 +34,11 @@ WAY = ["precision", "layout", "compiled", "attention_backend"]
 def main() -> None:
     """Print, and write the page if asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("card", type=Path)
+    parser.add_argument("cards", type=Path, nargs="+")
     parser.add_argument("--html", type=Path)
     options = parser.parse_args()
-    card = json.loads(options.card.read_text())
-    runs = [benchmark(run, card["provenance"]) for run in card["runs"]]
+    cards = [json.loads(file.read_text()) for file in options.cards]
+    runs = [benchmark(run, card["provenance"]) for card in cards for run in card["runs"]]
     table = speed_table(runs)
     single, load = (table["num_inference_steps"] == n for n in steps(table))
     for title, one in {"Alone": alone(table[single], table), "Load": loaded(table[load])}.items():
