@@ -38,6 +38,19 @@ def test_after_a_close_the_device_holds_what_it_held_before(isolation: str, runs
     assert gpu_bytes_used()[0] - before < SLACK
 
 
+def test_a_peak_is_that_of_its_own_requests(runs: Path) -> None:
+    small, large = (
+        wb.Sampling(num_inference_steps=2, height=size, width=size) for size in (128, 512)
+    )
+    with wb.launch("embedded:qwen-image") as engine:
+        first, big, again = (
+            engine.generate("a teapot", sampling=sampling, repeat=number)[0].peak_memory_bytes
+            for number, sampling in enumerate((small, large, small))
+        )
+    assert big > first
+    assert again == pytest.approx(first, rel=0.1)
+
+
 @pytest.mark.parametrize("precision", ["fp8", "int8", None])
 def test_a_batch_runs_at_each_precision(precision: str | None, runs: Path) -> None:
     load = wb.Workload("a teapot", seeds=(0, 1), concurrency=2, requests=4)

@@ -47,6 +47,9 @@ class Launched(Protocol):
     folder: Path
     load_s: float
 
+    def release_memory(self) -> None:
+        """Let the allocators go of what they keep of earlier requests."""
+
 
 def populate(
     asked: Asked,
@@ -74,6 +77,7 @@ def populate(
     folder = store.prepare(KIND, spec, needed_bytes=needed_bytes(spec), force=force)
     for index, prompt in enumerate(spec.prompts.prompts if images else ()):
         images[prompt].save(folder, index)
+    launched.release_memory()  # else their peak would count as that of these
     names = []
     with interruptible_progress():
         for index, prompt, seed in pairs(spec):

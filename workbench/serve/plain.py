@@ -61,6 +61,12 @@ class PlainDiffusers:
         draw = partial(self._draw, asked.spec.sampling)
         return populate(asked, draw, self, force=force)
 
+    def release_memory(self) -> None:
+        """Let torch's allocator go of what it keeps of earlier requests."""
+        import torch
+
+        torch.cuda.empty_cache()
+
     def _draw(self, sampling: Sampling, prompt: str, seed: int, image: Image.Image | None) -> Drawn:
         import torch
 

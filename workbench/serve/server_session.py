@@ -91,6 +91,10 @@ class ServerSession(AbstractContextManager):
         """File of everything that the server prints."""
         return self._process.log
 
+    def release_memory(self) -> None:
+        """Let the allocators go of what they keep of earlier requests."""
+        self.call_workers("workbench_release")
+
     def call_workers(self, method: str, *arguments: Any) -> Any:
         """Run a method of the worker extension on every rank; the answer of rank 0."""
         response = self._post("/collective_rpc", json={"method": method, "args": arguments})

@@ -125,6 +125,10 @@ class Session(AbstractContextManager):
         with self._running(f"in {method}"):
             return self._call(method, *arguments)
 
+    def release_memory(self) -> None:
+        """Let the allocators go of what they keep of earlier requests."""
+        self.call_workers("workbench_release")
+
     def _call(self, method: str, *arguments: Any) -> Any:
         return omni.call(self._omni, method, *arguments)
 

@@ -60,6 +60,10 @@ class WorkerTools:
             **self.workbench_peak(),
         }
 
+    def workbench_release(self) -> None:
+        """Before requests: give back what the allocator keeps of earlier ones, and of the load."""
+        current_omni_platform.empty_cache()
+
     def workbench_reset_peak(self) -> None:
         """Before a request: a new peak."""
         current_omni_platform.reset_peak_memory_stats()
@@ -78,7 +82,7 @@ class WorkerTools:
         self._workbench_meter = Meter(
             pipeline, current_omni_platform.synchronize if stages else None
         )
-        current_omni_platform.empty_cache()  # else what an earlier load took would count as held
+        self.workbench_release()
         self.workbench_reset_peak()
         self._workbench_peaks = RequestPeaks()
 
