@@ -27,6 +27,8 @@ class Vae:
     """Pixels to a side that the decoder writes at once, below full resolution."""
     causal: bool = False
     """Whether its convolutions reach back in time, and keep what they were given for that."""
+    residual: bool = False
+    """Whether each stage of its decoder has a shortcut around it, at the size of its output."""
 
 
 def heads_of(component: Path, keys: tuple[str, ...]) -> tuple[int, int | None]:
@@ -67,6 +69,7 @@ def vae_of(folder: Path) -> Vae:
         widest=widest,
         patch=config.get("patch_size") or 1,
         causal=bool(base),
+        residual=bool(config.get("is_residual")),
     )
 
 

@@ -1,8 +1,9 @@
 """How much memory each rank needs: an estimate, from sizes alone.
 
 Weights are exact up to what kernels repack. Activations follow the formulas below, with constants
-fitted to peaks on one H200 (docs/results/speed.md): FLUX.1-dev and Qwen-Image at 1024 x 1024 in six
-precisions, and the embedded model. Other sizes and videos are extrapolated, so leave a margin.
+fitted to peaks on H200s (docs/results/speed.md): FLUX.1-dev and Qwen-Image at 1024 x 1024 in six
+precisions, Wan2.2 TI2V-5B at 832 x 480 x 49, and the embedded model. T2V-A14B was met to 2 %
+without a fit. Other sizes are extrapolated, so leave a margin.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ from workbench.zoo.presets import inside_blocks
 GIB = 2**30
 CONTEXT = 840 * 2**20
 """Bytes that the CUDA context and the libraries' handles take of each GPU."""
+COMMUNICATION = 700 * 2**20
+"""Bytes that each of several ranks takes besides, for NCCL and the buffers of reductions.
+
+Of two H200s, the same under tensor parallelism and CFG-parallel.
+"""
 WORKSPACE = 256 * 2**20
 """Bytes that the allocator holds besides: workspaces of the kernels, blocks that are partly used.
 
@@ -34,11 +40,11 @@ The scores themselves are never stored: every backend works on tiles.
 """
 FEED_FORWARD = 2
 """Of the inner width: before and after the activation."""
-DECODER, CAUSAL_DECODER = 9, 12
+DECODER, CAUSAL_DECODER, SHORTCUT = 9, 12, 3
 """Copies of the map that the last stage of the VAE takes, at full resolution, while it decodes.
 
 Of the allocator's peak: a decoder of pictures alone uses half of it at once. Causal convolutions
-keep their inputs for the next frames, also of a single picture.
+keep their inputs for the next frames, also of a single picture. Shortcuts around stages are more.
 """
 _COLOURS = 3
 Memory = dict[str, tuple[int, ...]]
@@ -106,7 +112,7 @@ class Estimate:
             "activations": tuple(
                 self.batch * max(denoising, size) for size in self.decoding(layout)
             ),
-            "context": (0 if self.on_cpu else CONTEXT + WORKSPACE,) * ranks,
+            "context": (0 if self.on_cpu else _besides(ranks),) * ranks,
         }
 
     def denoising(self, layout: Parallelism) -> int:
@@ -123,14 +129,15 @@ class Estimate:
     def decoding(self, layout: Parallelism) -> tuple[int, ...]:
         """Bytes on each rank while the VAE decodes one picture.
 
-        ``DECODER`` or ``CAUSAL_DECODER`` maps of its widest channels at full size, as many frames
-        at once as one latent frame gives; patches divide them. The picture itself lies whole on
-        rank 0, and on all ranks where each decodes everything.
+        ``DECODER`` or ``CAUSAL_DECODER`` maps of its widest channels at full size, ``SHORTCUT``
+        more of a residual one, as many frames at once as one latent frame gives; patches divide
+        them. The picture itself lies whole on rank 0, and on all ranks where each decodes
+        everything.
         """
         facts, frames = self.facts, self.sampling.num_frames or 1
         pixels = (self.sampling.height or 1024) * (self.sampling.width or 1024)
         at_once = min(frames, facts.vae.temporal)
-        copies = CAUSAL_DECODER if facts.vae.causal else DECODER
+        copies = (CAUSAL_DECODER if facts.vae.causal else DECODER) + SHORTCUT * facts.vae.residual
         one = pixels // facts.vae.patch**2 * facts.vae.widest * facts.element
         maps = copies * one * at_once
         picture = pixels * frames * _COLOURS * facts.element
@@ -139,6 +146,11 @@ class Estimate:
             return (maps + picture,) * ranks
         working = [maps // patches if rank < patches else 0 for rank in range(ranks)]
         return (working[0] + picture, *working[1:])
+
+
+def _besides(ranks: int) -> int:
+    """Bytes of a GPU that hold neither weights nor activations."""
+    return CONTEXT + WORKSPACE + (COMMUNICATION if ranks > 1 else 0)
 
 
 def fullest(memory: Memory) -> int:
