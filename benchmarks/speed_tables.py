@@ -141,17 +141,19 @@ def markdown(table: pd.DataFrame) -> str:
 
 
 def write_page(runs: Sequence[Benchmark], crossings: Sequence[Crossing], file: Path) -> None:
-    """Memory and latency of one request at a time, and throughput, on one device."""
+    """Memory and latency of one request at a time, and throughput of several, on one device."""
     here = [one for one in runs if one.spec.launch.parallelism.world_size == 1]
     table = speed_table(here)
     most, least = steps(table)
     single = table["num_inference_steps"] == most
-    one_by_one = ~single & (table["concurrency"] == 1)
+    one_by_one = (table["num_inference_steps"] == least) & (table["concurrency"] == 1)
     figures = [
         memory_by_component(memory_parts(_of(here, one_by_one))),
         latency_with_spread(table[single], request_rows(_of(here, single))),
-        throughput_curves(table[table["num_inference_steps"] == least], crossings=crossings),
     ]
+    load = table[table["num_inference_steps"] == least]
+    if load["concurrency"].nunique() > 1:
+        figures.append(throughput_curves(load, crossings=crossings))
     parts = [
         figure.to_html(full_html=False, include_plotlyjs=number == 0)
         for number, figure in enumerate(figures)

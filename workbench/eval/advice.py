@@ -153,10 +153,11 @@ def _rests_on(runs: Runs) -> str:
     one, drawn = runs[0], runs[0].spec.workload.sampling
     launch = one.spec.launch
     size = f"{drawn.width} x {drawn.height} pixels" if drawn.width else "the model's own size"
+    frames = f", {drawn.num_frames} frames" if drawn.num_frames else ""
     sizes = ", ".join(map(str, sorted({run.spec.workload.concurrency for run in runs})))
     world = launch.parallelism.world_size
     return (
-        f"Rests on {launch.model.source}, {size}, {drawn.num_inference_steps} steps, on "
+        f"Rests on {launch.model.source}, {size}{frames}, {drawn.num_inference_steps} steps, on "
         f"{f'{world} x ' if world > 1 else ''}{device(one)} ({layout(launch.parallelism)}), "
         f"attention {one.audit.attention_backend}, "
         f"{'eager' if launch.enforce_eager else 'compiled'}, at most {launch.max_num_seqs} drawn "

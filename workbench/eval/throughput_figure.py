@@ -115,7 +115,10 @@ def _apart(values: Sequence[float], gap: float) -> np.ndarray:
 
 
 def _draw_crossings(figure: go.Figure, crossings: Sequence[Crossing]) -> str:
-    """Lines and bands of those that were decided; what the note says of the others."""
+    """Lines and bands of those that were decided; what the note says of the others.
+
+    Their texts stand on the axis: no curve comes near zero.
+    """
     for number, one in enumerate(one for one in crossings if _shown(one)):
         shade = colour(one.candidate.split(" with ")[0])
         if one.low is not None:
@@ -125,13 +128,13 @@ def _draw_crossings(figure: go.Figure, crossings: Sequence[Crossing]) -> str:
         figure.add_vline(x=one.at, line={"color": shade or GREY, "dash": "dash", "width": 1.5})
         figure.add_annotation(
             x=np.log10(one.at),
-            y=1,
+            y=0,
             yref="paper",
-            yshift=-14 * number,
+            yshift=14 * number,
             text=f"{text(one.candidate)} overtakes at {one.at:.1f}",
             font={"size": 11, "color": shade},
             xanchor="left",
-            yanchor="top",
+            yanchor="bottom",
             xshift=4,
             showarrow=False,
         )
