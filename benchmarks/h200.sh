@@ -2,12 +2,12 @@
 # What docs/results has from GPUs, measured again: bash benchmarks/h200.sh GPUS OUT GROUP...
 #
 #     bash benchmarks/h200.sh 0 OUT qwen overhead & bash benchmarks/h200.sh 1 OUT wan ti2v a14b & wait
-#     bash benchmarks/h200.sh 0 OUT qwen-checkpoints qwen-compiled
+#     bash benchmarks/h200.sh 0 OUT qwen-checkpoints qwen-compiled & bash benchmarks/h200.sh 1 OUT flux flux-compiled & wait
 #     bash benchmarks/h200.sh 0,1 OUT layouts layouts-8bit flux-layouts
 #
 # A step that fails or outlasts its limit leaves the others alone, and the script ends with 1. Logs
 # and run cards go to OUT; what is finished lies in WORKBENCH_RUNS, so the same line again goes on.
-# Shapes are built in /tmp/shapes: qwen and layouts 41 GB, overhead and flux-layouts 24 GB, ti2v 13 GB,
+# Shapes are built in /tmp/shapes: qwen and layouts 41 GB, overhead and flux 24 GB, ti2v 13 GB,
 # a14b 57 GB; W4A16 adds a third of each, ModelOpt FP8 a half.
 set -u
 export CUDA_VISIBLE_DEVICES=$1 WORKBENCH_RUNS=${WORKBENCH_RUNS:-runs} MASTER_PORT=$((29500 + 100 * ${1:0:1}))
@@ -31,7 +31,7 @@ step() {
 shape() { step "$1" "$2" regimes.py "${@:3}" --card "$1"; }
 
 QWEN="Qwen-Image --steps 20 --load-steps 2 --step-execution --alone 2"
-FLUX="FLUX.1-dev --steps 28 --load-steps 4 --alone 2"
+FLUX="FLUX.1-dev --steps 28 --load-steps 4 --alone 3"
 MANY="--concurrency 1 4 8 16"
 for group in "$@"; do
     case $group in
@@ -53,8 +53,11 @@ for group in "$@"; do
             shape qwen-tp2 500 $QWEN --concurrency 8 --only BF16 W4A16 --tp 2
             shape qwen-cfg2 400 $QWEN --concurrency --only BF16 W4A16 --cfg 2
             ;;
-        layouts-8bit) shape qwen-tp2-8bit 500 $QWEN --concurrency 8 --only FP8 INT8 --tp 2 ;;
-        flux-layouts) shape flux-tp2 500 $FLUX --concurrency 8 --only BF16 FP8 INT8 --tp 2 ;;
+        layouts-8bit) shape qwen-tp2-8bit 700 $QWEN --concurrency 8 --only FP8 INT8 ModelOpt --tp 2 ;;
+        qwen-mixed) shape qwen-mixed 700 $QWEN $MANY --only mixed ;;
+        flux) shape flux 1200 $FLUX $MANY ;;
+        flux-compiled) shape flux-compiled 400 $FLUX --concurrency --only BF16 FP8 --compiled ;;
+        flux-layouts) shape flux-tp2 900 $FLUX $MANY --only BF16 FP8 INT8 ModelOpt W4A16 --tp 2 ;;
         *) echo "no group $group; the cases of $0 are all there are" >&2; exit 2 ;;
     esac
 done
