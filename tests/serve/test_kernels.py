@@ -50,7 +50,7 @@ def test_a_kernel_is_the_float64_product_of_what_the_format_holds(name: str) -> 
         x = inputs(kind, shape, generator).to(dtype)
         if type(kernel).__name__.startswith("CPU"):  # takes matrices, gives the engine's dtype
             x = x.reshape(-1, IN).bfloat16()
-        bias = torch.linspace(-1, 1, OUT).to(dtype) if biased else None
+        bias = torch.linspace(-1, 1, OUT).to(x.dtype) if biased else None
         wanted = quantize(double(x)) @ weight.T + (double(bias) if biased else 0)
         result = kernel.apply_weights(layer, x, bias)
         assert result.shape == (*x.shape[:-1], OUT)
