@@ -152,7 +152,7 @@ ALLOWED = {
         "videos",
     },
     "trajectories": {"store"},
-    "videos": {"errors"},
+    "videos": {"errors", "sampling"},
     "pixels": set(),
     "first_frames": {"errors", "pixels", "records", "store"},
     "zoo": BASE,

@@ -43,6 +43,12 @@ SMALLEST = [
         "cards/clips.json",
         marks=pytest.mark.slow,
     ),
+    pytest.param(
+        "planted_fault.py",
+        ("--prompts", "1", "--steps", "4"),
+        "worst by jitter: fault, noise 45 dB\nbest by mean PSNR: fault, noise 45 dB",
+        marks=pytest.mark.slow,
+    ),
 ]
 
 

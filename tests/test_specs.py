@@ -21,7 +21,7 @@ from workbench.specs import (
 
 MODEL = ModelRef("embedded:qwen-image")
 NO_FRAMES = (0, -3, 4.5, True)
-NO_RATES = (0, -1.0, float("inf"), float("nan"), True)
+NO_RATES = (0, -1.0, 1e-5, 1001, 10_000, float("inf"), float("nan"), True)
 RTN = QuantRecipe(method="auto-round", scheme="W4A16")
 TUNED = QuantRecipe(
     method="auto-round", scheme="W4A16", iters=10, calibration=Calibration(prompts=("a cup",))
@@ -72,6 +72,12 @@ def test_keys_of_before_there_were_runtimes_hold():
     launch = LaunchSpec(model=MODEL, quantization="fp8")
     drawn = GenerateSpec(launch=launch, prompts=PromptSet("a"), seeds=(0, 1), sampling=Sampling())
     assert (launch.key, drawn.key) == ("4363febc1b34", "ed7874a7291d")
+
+
+def test_keys_of_calibrations_with_a_guidance_of_their_own_hold():
+    given = Calibration(prompts=("a cup",), guidance_scale=4.0)
+    assert (given.key, TUNED.but(calibration=given).key) == ("35d04854df5d", "e2a9d877d6fc")
+    assert given.key != Calibration(prompts=("a cup",)).key
 
 
 def test_what_a_server_is_asked_beside_that_is_in_the_key():
@@ -126,7 +132,8 @@ def test_keys_do_not_depend_on_how_a_value_was_written():
 
 
 def test_a_key_is_an_interface_and_does_not_move():
-    assert Sampling().key == "5c938965fde0"
+    assert Sampling().key == Sampling(guidance_scale_2=None).key == "5c938965fde0"
+    assert Sampling(guidance_scale_2=3).key != Sampling().key
     assert MODEL.key == "a64fce26d029"
 
 
@@ -163,8 +170,14 @@ def test_but_validates_again():
         (lambda: QuantRecipe(method="gptq", scheme="W4A16"), r"'gptq'.*'auto-round'"),
         (lambda: RTN.but(group_size=100), r"group_size=100.*32, 64 or 128"),
         (lambda: Calibration(prompts=()), r"prompts=\(\).*at least 1"),
+        *(
+            (partial(spec, **{side: pixels}), f"{side}={pixels}.*multiple of 16; use {near}$")
+            for spec in (Sampling, partial(Calibration, prompts=("a",)))
+            for side in ("height", "width")
+            for pixels, near in ((130, "128 or 144"), (0, "16"), (8, "16"), (-16, "16"))
+        ),
         *((partial(Sampling, num_frames=n), f"num_frames={n}.*4k.1 of them") for n in NO_FRAMES),
-        *((partial(Sampling, fps=rate), f"fps={rate}.*a number above 0") for rate in NO_RATES),
+        *((partial(Sampling, fps=rate), f"fps={rate}.*from 0.001 to 1000") for rate in NO_RATES),
         *(
             (partial(Calibration, prompts=("a",), num_frames=n), f"num_frames={n}.*4k.1 of them")
             for n in NO_FRAMES
@@ -233,3 +246,12 @@ def test_world_size_multiplies_what_splits_the_devices():
         Parallelism(tensor_parallel_size=2, cfg_parallel_size=2, ulysses_degree=2).world_size == 8
     )
     assert Parallelism(vae_patch_parallel_size=4).world_size == 1
+
+
+def test_a_calibration_as_served_takes_what_the_sampling_names() -> None:
+    clip = Sampling(num_inference_steps=40, height=480, width=832, num_frames=49, guidance_scale=5)
+    given = Calibration.as_served(clip, prompts=("a cup",), num_frames=9)
+    assert (given.height, given.width, given.num_frames, given.guidance_scale) == (480, 832, 9, 5)
+    assert given.num_inference_steps == Calibration(prompts=("a cup",)).num_inference_steps
+    picture = Calibration.as_served(Sampling(true_cfg_scale=6), prompts=("a cup",))
+    assert picture == Calibration(prompts=("a cup",), guidance_scale=6)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from workbench.schemes import INTEGER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pandas as pd
 
@@ -61,6 +61,11 @@ class LayerCensus:
     """Why it stayed in 16 bit, if it did."""
     by_design: bool = True
     """Whether the model or the checkpoint itself keeps it in 16 bit."""
+
+    @property
+    def component(self) -> str:
+        """Transformer that it is a linear of."""
+        return self.name.partition(".")[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,9 +123,23 @@ class Audit:
 
     @property
     def coverage(self) -> float:
-        """Share of the transformer's linear parameters that run quantized, 0 to 1."""
-        total = sum(layer.parameters for layer in self.layers)
-        return sum(layer.parameters for layer in self.layers if layer.quantized) / max(total, 1)
+        """Share of all transformers' linear parameters that run quantized, 0 to 1."""
+        return _share(self.layers)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Transformer -> the same share of its own linear parameters."""
+        names = dict.fromkeys(layer.component for layer in self.layers)
+        return {
+            name: _share([layer for layer in self.layers if layer.component == name])
+            for name in names
+        }
+
+    @property
+    def unquantized(self) -> tuple[str, ...]:
+        """Transformers without a quantized linear, beside one that has some."""
+        shares = self.shares
+        return tuple(name for name, share in shares.items() if not share and any(shares.values()))
 
     @property
     def flops_coverage(self) -> float | None:
@@ -157,10 +176,23 @@ class Audit:
         return tuple(layer for layer in self.layers if layer.quantized) or self.layers
 
     def table(self) -> pd.DataFrame:
-        """One row a linear, its columns the fields of :class:`LayerCensus`."""
+        """One row a linear, its columns the fields of :class:`LayerCensus`.
+
+        With several transformers also ``component``, which of them it is of.
+        """
         import pandas as pd
 
-        return pd.DataFrame([asdict(layer) for layer in self.layers])
+        table = pd.DataFrame([asdict(layer) for layer in self.layers])
+        if len(self.shares) > 1:
+            table.insert(0, "component", [layer.component for layer in self.layers])
+        return table
+
+    def _shares(self) -> str:
+        shares = self.shares
+        if len(shares) < 2:
+            return f"{self.coverage:.0%} of linear parameters"
+        each = [f"{share:.0%} of {name}'s" for name, share in shares.items()]
+        return f"{' and '.join(each)} linear parameters"
 
     def __str__(self) -> str:
         kernels = ", ".join(f"{count} x {name}" for name, count in self.kernels.items())
@@ -171,12 +203,18 @@ class Audit:
         flops = self.flops_coverage
         parts = [
             kernels + (f" ({notes})" if notes else ""),
-            f"{self.coverage:.0%} of linear parameters quantized"
+            f"{self._shares()} quantized"
             + ("" if flops is None else f", {flops:.0%} of their multiplications"),
+            *(f"{name} runs in 16 bit" for name in self.unquantized),
             f"{len(self.missing)} linears of the files not found" if self.missing else "",
             self.proved,
         ]
         return f"{self.requested}: {self.verdict}; {'; '.join(part for part in parts if part)}"
+
+
+def _share(layers: Sequence[LayerCensus]) -> float:
+    total = sum(layer.parameters for layer in layers)
+    return sum(layer.parameters for layer in layers if layer.quantized) / max(total, 1)
 
 
 def _counted(names: Iterable[str]) -> dict[str, int]:

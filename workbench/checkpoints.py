@@ -44,6 +44,9 @@ class Checkpoint:
     """Ranks, of 1, 2, 4 and 8, among which its linears split without cutting a block of scales."""
     elapsed_s: float
     provenance: dict[str, Any] = field(repr=False)
+    coverage: dict[str, float] = field(default_factory=dict)
+    """Transformer -> share of its linear parameters that are quantized, 0 to 1; empty in what
+    older versions wrote."""
     calibration_note: str = ""
     """Of a model that draws from first frames: how many of its calibration runs began with one."""
 
@@ -62,6 +65,7 @@ class Checkpoint:
             tensor_parallel_sizes=tuple(manifest["tensor_parallel_sizes"]),
             elapsed_s=manifest["elapsed_s"],
             provenance=manifest["provenance"],
+            coverage=manifest.get("coverage", {}),
             calibration_note=manifest.get("calibration_note", ""),
         )
 

@@ -87,6 +87,10 @@ def read(file: str | Path) -> bytes:
     Raises:
         SpecError: it cannot be read.
     """
+    if not str(file).strip():
+        raise SpecError(
+            f"{str(file)!r} names no picture; give a PNG, JPEG or WebP file, or leave images out"
+        )
     try:
         return Path(file).read_bytes()
     except OSError as error:

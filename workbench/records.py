@@ -72,16 +72,25 @@ class Generation:
         """The picture, lossless; of a video the first frame."""
         return self.frames[0]
 
+    @property
+    def image_file(self) -> Path:
+        """The file of :attr:`image`."""
+        return self._files[0]
+
     @cached_property
     def frames(self) -> list[Image.Image]:
         """All frames of a video, lossless; the one picture of an image."""
         from PIL import Image
 
         frames = []
-        for file in sorted(self.folder.glob("frames/*.png")) or [self.folder / "image.png"]:
+        for file in self._files:
             with Image.open(file) as picture:
                 frames.append(picture.copy())
         return frames
+
+    @property
+    def _files(self) -> list[Path]:
+        return sorted(self.folder.glob("frames/*.png")) or [self.folder / "image.png"]
 
     @cached_property
     def input_image(self) -> Image.Image | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
 
@@ -12,10 +11,19 @@ from workbench.spec import PIXELS_PER_TOKEN, Spec
 VAE_FRAMES = 4
 """Frames to one latent frame, of the VAEs of the families that draw videos."""
 
+SLOWEST, FASTEST = 0.001, 1000.0
+"""Frames a second that an MP4 file holds: its clock has 1000 ticks, and above it frames are lost;
+below 0.0001 the encoder says 24 instead."""
+_RATES = (
+    f"frames a second are a number above 0, from {SLOWEST:g} to {FASTEST:g}; "
+    "use one such as 16 or 24"
+)
+
 
 class Sampling(Spec):
     """How each picture is drawn; names are diffusers'. None takes the model's own default."""
 
+    younger: ClassVar[frozenset[str]] = frozenset({"guidance_scale_2"})
     num_inference_steps: int = Field(20, ge=1)
     height: int | None = None
     width: int | None = None
@@ -24,6 +32,9 @@ class Sampling(Spec):
     """Classifier-free guidance of Qwen-Image, with the negative prompt."""
     guidance_scale: float | None = Field(None, ge=0)
     """Distilled guidance of FLUX.1, classifier-free guidance of Wan."""
+    guidance_scale_2: float | None = Field(None, ge=0)
+    """The same of the second transformer of Wan's two, which draws the last steps, at low noise;
+    None takes ``guidance_scale`` there too."""
     negative_prompt: str | None = None
     num_frames: int | None = None
     """Frames of a video, 4k+1; None for images. Another number becomes the one that is drawn,
@@ -34,12 +45,7 @@ class Sampling(Spec):
     @field_validator("height", "width")
     @classmethod
     def _whole_tokens(cls, value: int | None) -> int | None:
-        if value is None or (value >= PIXELS_PER_TOKEN and value % PIXELS_PER_TOKEN == 0):
-            return value
-        raise ValueError(
-            f"pixels are a multiple of {PIXELS_PER_TOKEN}; "
-            f"use {' or '.join(map(str, nearest_multiples(value, PIXELS_PER_TOKEN)))}"
-        )
+        return whole_tokens(value)
 
     @field_validator("num_frames", mode="before")
     @classmethod
@@ -50,20 +56,43 @@ class Sampling(Spec):
     @classmethod
     def _a_number(cls, value: Any) -> Any:
         if isinstance(value, bool):
-            raise ValueError("frames a second are a number above 0; use one such as 16 or 24")
+            raise ValueError(_RATES)
         return value
 
     @field_validator("fps")
     @classmethod
-    def _finite_fps(cls, value: float | None) -> float | None:
-        if value is None or (math.isfinite(value) and value > 0):
-            return value
-        raise ValueError("frames a second are a number above 0; use one such as 16 or 24")
+    def _possible_fps(cls, value: float | None) -> float | None:
+        return value if value is None else possible_fps(value)
 
 
 def nearest_multiples(value: int, of: int) -> list[int]:
     """The multiples of a number on either side of a value, none below the number itself."""
     return sorted({max(value // of, 1) * of, max(-(-value // of), 1) * of})
+
+
+def whole_tokens(pixels: int | None) -> int | None:
+    """Pixels of a side as they were given, unless no model draws so many.
+
+    Raises:
+        ValueError: no multiple of 16; names those on either side.
+    """
+    if pixels is None or (pixels >= PIXELS_PER_TOKEN and pixels % PIXELS_PER_TOKEN == 0):
+        return pixels
+    raise ValueError(
+        f"pixels are a multiple of {PIXELS_PER_TOKEN}; "
+        f"use {' or '.join(map(str, nearest_multiples(pixels, PIXELS_PER_TOKEN)))}"
+    )
+
+
+def possible_fps(value: float) -> float:
+    """Frames a second as they were given, unless no MP4 file holds them.
+
+    Raises:
+        ValueError: none of 0.001 to 1000.
+    """
+    if SLOWEST <= value <= FASTEST:  # neither nan nor inf is
+        return value
+    raise ValueError(_RATES)
 
 
 def frames_drawn(frames: int, every: int = VAE_FRAMES) -> int:
@@ -84,8 +113,9 @@ def frames_note(asked: int, every: int = VAE_FRAMES) -> str | None:
     drawn = frames_drawn(asked, every)
     if drawn == asked:
         return None
+    said = "1 frame is" if drawn == 1 else f"{drawn} frames are"
     return (
-        f"num_frames={asked} is not {every}k+1, so {drawn} frames are drawn, as vLLM-Omni and "
+        f"num_frames={asked} is not {every}k+1, so {said} drawn, as vLLM-Omni and "
         f"diffusers would; ask for {drawn} to say so yourself"
     )
 

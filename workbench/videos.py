@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,6 +9,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from workbench.errors import SpecError
+from workbench.sampling import possible_fps
 
 if TYPE_CHECKING:
     import av
@@ -38,7 +38,7 @@ def encode(
 
     Args:
         frames: RGB, of one size with even sides.
-        fps: Frames a second, above 0.
+        fps: Frames a second, 0.001 to 1000.
         crf: x264's constant rate factor, 0 to 51.
         preset: x264's, ``ultrafast`` to ``veryslow``.
 
@@ -48,8 +48,10 @@ def encode(
     import av
 
     width, height = _size(frames)
-    if not (math.isfinite(fps) and fps > 0):
-        raise SpecError(f"fps={fps}: frames a second are a number above 0; use one such as 16")
+    try:
+        possible_fps(fps)
+    except ValueError as error:
+        raise SpecError(f"fps={fps}: {error}") from None
     buffer = BytesIO()
     with av.open(buffer, "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(10_000))

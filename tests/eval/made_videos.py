@@ -30,17 +30,23 @@ def make_videos(
     repeat: int = 0,
     noise: float = 0.01,
     launch: dict[str, Any] | None = None,
+    images: tuple[str, ...] | None = None,
+    **sampling: Any,
 ) -> GenerationSet:
     """Balls that go right, one a prompt and seed; ``fault`` changes floats from 0 to 1.
 
-    ``noise`` is the error of the latents, of every set but the reference and its repeats.
+    ``noise`` is the error of the latents, of every set but the reference and its repeats;
+    ``images`` are digests of first frames, one a prompt.
     """
     spec = GenerateSpec(
         launch=launch_of(precision, **(launch or {})),
         prompts=PromptSet(prompts),
         seeds=seeds,
-        sampling=Sampling(num_inference_steps=STEPS, num_frames=frames, fps=8),
+        sampling=Sampling(
+            **{"num_inference_steps": STEPS, "num_frames": frames, "fps": 8} | sampling
+        ),
         repeat=repeat,
+        images=images,
     )
     folder = store.prepare("generations", spec, force=True)
     names = []

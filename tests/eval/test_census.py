@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 from workbench.eval.census import census
 from workbench.recipes import QuantRecipe
@@ -19,6 +20,16 @@ def test_blocks_are_taken_together_and_kept_layers_have_their_reason(reference, 
     assert fp8["scheme"].tolist() == ["FP8", "BF16"]
     assert fp8["kind"].tolist() == ["reference", "native"]
     assert fp8["activations"].tolist() == ["FP8 per token", "16-bit"]
+
+
+def test_two_transformers_have_rows_of_their_own(reference, make_set):
+    assert "component" not in census([reference])
+    names = [f"transformer{end}.blocks.0.to_q" for end in ("", "_2")]
+    ran, kept, *_ = make_set("FP8").audit.layers
+    layers = [replace(one, name=name) for one, name in zip((ran, kept), names, strict=True)]
+    table = census([make_set("FP8", repeat=1, audit={"layers": layers})])
+    assert table["component"].tolist() == ["transformer", "transformer_2"]
+    assert table["quantized"].tolist() == [True, False]
 
 
 def test_stored_and_loaded_dtype_and_the_largest_error_read_back_are_shown(make_set):

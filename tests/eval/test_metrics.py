@@ -93,6 +93,17 @@ def test_the_table_as_a_frame(no_weights):
     assert (table.loc[list(DEFAULT), "available"] == "").all()
 
 
+def test_the_table_says_which_dimension_of_vbench_a_metric_is_or_is_near(no_weights):
+    said = metric_table().set_index("key")["vbench"]
+    assert said[said != ""].to_dict() == {
+        "flicker_error": "temporal_flickering: the same number, as temporal_flickering",
+        "warping_error": "motion_smoothness: near, another number",
+        "motion_error": "dynamic_degree: near, another number, as motion_candidate_px",
+        "subject_drift": "subject_consistency: near, another number",
+        "background_drift": "background_consistency: near, another number",
+    }
+
+
 def test_score_gives_the_defaults_each_by_its_function():
     a, b = noisy()
     found = score(a, b)

@@ -103,5 +103,6 @@ def test_what_is_infinite_or_missing_has_a_sign(reference, make_set):
 def test_what_ran_has_a_row_for_each_kind_of_layer_escaped(make_set):
     page = what_ran([make_set(), make_set("FP8")]).to_html()
     assert page.count("<tr>") == 1 + 4 - 1  # BF16's two kinds of layers are alike
-    for said in ("weight_<wbr>dtype", "SomeKernel", "the preset keeps it"):
+    told = ("weight_<wbr>dtype", "SomeKernel", "the preset keeps it", "<summary>all</summary>")
+    for said in told:
         assert said in page

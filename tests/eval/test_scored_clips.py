@@ -14,6 +14,10 @@ from workbench.eval.clip_shift import jitter
 from workbench.eval.clips import is_clip
 from workbench.eval.gate import gate
 from workbench.eval.metrics import score, score_pairs
+from workbench.eval.scored_clips import FACTS
+from workbench.eval.temporal import flicker_error, temporal_flickering
+from workbench.eval.temporal_metrics import TEMPORAL
+from workbench.eval.transitions import GROUPS
 
 CLIP = as_uint8(ball_clip(4))
 OTHER = as_uint8(np.clip(noisy(ball_clip(4), 30), 0, 1))
@@ -53,6 +57,26 @@ def test_metrics_over_time_alone():
     assert found.frames["identical"].tolist() == [False] * 4
 
 
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.metrics[0])
+def test_only_the_group_that_is_asked_for_is_computed(group):
+    whole = temporal_table(CLIP, OTHER)
+    for asked in group.metrics:
+        found = score(CLIP, OTHER, metrics=[asked])
+        assert set(TEMPORAL) & set(found.frames) == set(group.metrics)
+        assert set(found.values) == {asked, *(fact for fact, of in FACTS.items() if asked in of)}
+        assert found.values[asked] == pytest.approx(TEMPORAL[asked].function(CLIP, OTHER))
+        over_time = [name for name in whole if name in found.frames and name != "frame"]
+        pd.testing.assert_frame_equal(
+            found.frames.loc[1:, over_time].reset_index(drop=True), whole[over_time]
+        )
+
+
+def test_vbench_s_own_number_stands_beside_flicker():
+    found = score(CLIP, OTHER, metrics=["flicker_error"]).values
+    assert found["temporal_flickering"] == temporal_flickering(OTHER)
+    assert found["temporal_flickering_reference"] == temporal_flickering(CLIP)
+
+
 def test_noise_after_a_given_first_frame_has_no_shift_to_pass_a_gate_with():
     noise = np.random.default_rng(1).integers(0, 256, (3, *CLIP.shape[1:]), np.uint8)
     found = score(CLIP, np.concatenate([CLIP[:1], noise]))
@@ -81,7 +105,10 @@ def test_unequal_sizes_are_fitted_as_pictures_are():
 def test_floats_of_another_range_are_scored_when_told():
     values = CLIP / 127.5 - 1
     found = score(values, values, value_range=(-1, 1), metrics=["mae", "flicker_error"])
-    assert found.values == {"mae": 0, "flicker_error": 0}
+    assert {name: found.values[name] for name in ("mae", "flicker_error")} == {
+        "mae": 0,
+        "flicker_error": 0,
+    }
 
 
 def test_pairs_may_be_clips_and_pictures():
@@ -95,6 +122,9 @@ def test_small_clips_say_what_is_missing_unless_it_was_asked_for():
     assert "16 x 16" in found.missing["jitter"]
     assert "jitter" not in found.values
     assert found.values["psnr_db"] > 20
+    assert found.values["flicker_error"] == flicker_error(CLIP[:, :12, :12], OTHER[:, :12, :12])
+    asked = score(CLIP[:, :12, :12], OTHER[:, :12, :12], metrics=["flicker_error"])  # no flow
+    assert asked.values["flicker_error"] == found.values["flicker_error"]
     with pytest.raises(ComparisonRefused, match="16 x 16"):
         score(CLIP[:, :12, :12], OTHER[:, :12, :12], metrics=["jitter"])
 
@@ -147,6 +177,8 @@ def test_one_frame_has_no_metrics_over_time():
     assert found.missing["jitter"] == "metrics over time need at least 2 frames, got 1"
     with pytest.raises(ComparisonRefused, match="at least 2 frames"):
         score([CLIP[0]], [OTHER[0]], metrics=["jitter"])
+    with pytest.raises(ComparisonRefused, match="the reference has 1 frame and the candidate 4"):
+        score([CLIP[0]], OTHER)
 
 
 def test_a_picture_against_a_clip_is_refused():

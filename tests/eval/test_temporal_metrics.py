@@ -47,6 +47,7 @@ def test_only_flickering_claims_to_be_vbench_s():
 def test_what_stands_for_a_dimension_exists():
     given = temporal_scores.__doc__
     assert all(near.key in TEMPORAL or near.key in given for near in VBENCH)
+    assert all(near.beside in TEMPORAL for near in VBENCH)
 
 
 def test_the_table_loads_neither_opencv_nor_torch():

@@ -18,6 +18,7 @@ from workbench.quant.packing import integers
 from workbench.recipes import Calibration, QuantRecipe
 from workbench.records import Checkpoint
 from workbench.specs import ModelRef
+from workbench.zoo.inventory import linears
 from workbench.zoo.weights import tensors
 
 PARTS = ("qweight", "qzeros", "scales")
@@ -104,6 +105,23 @@ def test_wan_rtn_quantizes_both_experts(tiny_wan: Path, runs: Path) -> None:
         assert "blocks.0.attn1.to_qkv" in config(checkpoint.path, component)["extra_config"]
         assert "blocks.0.ffn.net_2" in config(checkpoint.path, component)["extra_config"]
         assert checkpoint.bytes_after[component] < checkpoint.bytes_before[component]
+        assert checkpoint.coverage[component] == wb.lint(checkpoint).coverage[component]
+
+
+def test_coverage_is_counted_for_each_expert(tiny_wan: Path, runs: Path) -> None:
+    checkpoint = wb.quantize(ModelRef(tiny_wan), recipe(ignore=("transformer_2.blocks.0.attn1",)))
+    found = linears(tiny_wan / "transformer")
+    every = sum(one.parameters for one in found.values())
+    inside = sum(one.parameters for name, one in found.items() if name.startswith("blocks."))
+    attention = sum(one.parameters for name, one in found.items() if ".attn1." in name)
+    assert checkpoint.coverage == {
+        "transformer": inside / every,
+        "transformer_2": (inside - attention) / every,
+    }
+    report = wb.lint(checkpoint)
+    assert report.coverage == checkpoint.coverage
+    shares = [f"{name} {share:.0%}" for name, share in report.coverage.items()]
+    assert f"quantized, of linear parameters: {', '.join(shares)}" in str(report)
 
 
 def test_wan_tuned_calibrates_each_expert(tiny_wan: Path, runs: Path) -> None:
@@ -121,7 +139,9 @@ def test_tuned_qwen_beats_rtn_on_the_block(tiny_qwen: Path, shared_runs: Path) -
     assert losses[0] < 0.6 * losses[1]
 
 
-def test_size_of_the_calibration_is_the_one_served(tiny_qwen: Path, tiny_wan: Path) -> None:
+def test_size_and_guidance_of_the_calibration_are_those_served(
+    tiny_qwen: Path, tiny_wan: Path
+) -> None:
     served = call_arguments(tiny_qwen, CALIBRATION, "true_cfg_scale")
     assert served == {
         "height": 128,
@@ -132,11 +152,30 @@ def test_size_of_the_calibration_is_the_one_served(tiny_qwen: Path, tiny_wan: Pa
     }
     small = Calibration(prompts=("a dog",), height=64, width=96)
     assert call_arguments(tiny_wan, small, "guidance_scale") == {
-        "height": 64, "width": 96, "num_frames": 5, "guidance_scale": 4.0, "negative_prompt": "",
+        "height": 64, "width": 96, "num_frames": 5, "guidance_scale": 5.0, "negative_prompt": "",
         "output_type": "latent",
     }  # fmt: skip
     video = Calibration(prompts=("a dog",), num_frames=9)
     assert call_arguments(tiny_wan, video, "guidance_scale")["num_frames"] == 9
+
+
+@pytest.mark.parametrize("asked", [0.0, 1.0, 4.0])
+def test_a_guidance_of_ones_own_wins(tiny_wan: Path, asked: float) -> None:
+    given = Calibration(prompts=("a dog",), guidance_scale=asked)
+    assert call_arguments(tiny_wan, given, "guidance_scale")["guidance_scale"] == asked
+    assert given.key != Calibration(prompts=("a dog",)).key
+
+
+def test_the_second_experts_guidance_is_asked_for_or_the_cards(tiny_wan: Path, tmp_path) -> None:
+    both = Calibration(prompts=("a dog",), guidance_scale_2=3.0)
+    plain = call_arguments(tiny_wan, Calibration(prompts=("a dog",)), "guidance_scale")
+    assert call_arguments(tiny_wan, both, "guidance_scale") == {**plain, "guidance_scale_2": 3.0}
+    shutil.copytree(tiny_wan, tmp_path / "wan")
+    card = json.loads((tiny_wan / "card.json").read_text())
+    card["sampling"]["guidance_scale_2"] = 2.0
+    (tmp_path / "wan" / "card.json").write_text(json.dumps(card))
+    of_card = call_arguments(tmp_path / "wan", both.but(guidance_scale_2=None), "guidance_scale")
+    assert of_card == {**plain, "guidance_scale_2": 2.0}
 
 
 def test_cures_keep_complex_values_and_are_undone() -> None:

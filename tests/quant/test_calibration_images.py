@@ -13,6 +13,7 @@ from workbench.quant import calibration as calibrating
 from workbench.quant import ranges
 from workbench.quant.calls import first_frames, input_images
 from workbench.recipes import Calibration, QuantRecipe
+from workbench.records import Generation
 
 SIZE = {"height": 64, "width": 64, "num_frames": 5, "num_inference_steps": 2}
 
@@ -58,6 +59,43 @@ def test_a_file_that_changed_is_refused_with_both_digests(tiny_i2v: Path, red: P
     red.unlink()
     with pytest.raises(SpecError, match=r"frame\.png cannot be read"):
         first_frames(tiny_i2v, made)
+
+
+def test_first_frames_are_fitted_to_the_models_own_patch(
+    tiny_ti2v: Path, tiny_i2v: Path, red: Path
+) -> None:
+    """3:2 of 100 pixels is 67, which is 64 in patches of 32 or of 16; 150 is 160 or 144."""
+    Image.new("RGB", (150, 100)).save(red)
+    size = {"height": 128, "width": 192}
+    (picture,) = first_frames(tiny_ti2v, Calibration(prompts=("a",), images=red, **size))
+    assert picture.size == (192, 128)
+    Image.new("RGB", (128, 116)).save(red)
+    asked = Calibration(prompts=("a",), images=red, height=128, width=128)
+    assert first_frames(tiny_ti2v, asked)[0].size == (128, 128)  # 116 is nearer to 128 than to 96
+    with pytest.raises(SpecError, match="does not have the aspect ratio"):
+        first_frames(tiny_i2v, asked)  # 112 in patches of 16
+
+
+def test_generations_stand_for_the_files_of_their_first_frames(
+    tiny_i2v: Path, tmp_path: Path
+) -> None:
+    facts = {"seed": 0, "sha256": "", "elapsed_s": 1.0, "stage_durations_s": {}}
+    drawn = []
+    for number, colour in enumerate(("red", "blue")):
+        folder = tmp_path / f"{number:04d}-0"
+        (folder / "frames").mkdir(parents=True)
+        for frame, shown in enumerate((colour, "white")):
+            Image.new("RGB", (64, 64), shown).save(folder / f"frames/{frame:04d}.png")
+        drawn.append(Generation(folder=folder, prompt="a", peak_memory_bytes=0, **facts))
+    files = [one.folder / "frames/0000.png" for one in drawn]
+    assert calibrated(*drawn) == calibrated(*files)
+    assert calibrated(*drawn).images == tuple(map(str, files))
+    assert calibrated(None, drawn[1]) == calibrated(None, files[1])
+    one = Calibration(prompts=("a ball", "a box"), images=drawn[0], **SIZE)
+    assert one == calibrated(files[0])
+    picture = Generation(folder=tmp_path, prompt="a", peak_memory_bytes=0, **facts)
+    with pytest.raises(SpecError, match=r"image\.png'\] are not there"):
+        calibrated(picture)
 
 
 @pytest.mark.usefixtures("_no_pipeline")

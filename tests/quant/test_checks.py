@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+import workbench as wb
 from workbench.errors import SpecError
 from workbench.quant.checks import shapes_fit
 from workbench.quant.plan import make_plan
@@ -153,6 +154,29 @@ def test_image_to_video_is_calibrated_from_images(tiny_i2v: Path, tmp_path: Path
     assert stored.key == one.key != other.key
     with pytest.raises(SpecError, match="only digests are kept"):
         make_plan(tiny_i2v, recipe("FP8", calibration=stored))
+
+
+@pytest.mark.parametrize(("model", "asked", "says"), [
+    ("tiny_ti2v", {"height": 48}, "height=48: this model draws multiples of 32 .*; use 32 or 64"),
+    ("tiny_ti2v", {"width": 144}, "width=144: .* would draw 128; use 128 or 160"),
+    ("tiny_wan", {"height": 48, "width": 144}, None),
+    ("tiny_qwen", {"num_frames": 9}, "num_frames=9: qwen-image draws images"),
+    ("tiny_qwen", {"height": 48}, None),
+    ("tiny_wan", {"guidance_scale_2": 3.0}, None),
+    ("tiny_ti2v", {"guidance_scale_2": 3.0}, "guidance_scale_2=3.0 is the guidance of a second"),
+])  # fmt: skip
+def test_sizes_that_would_be_cut_are_refused_before_any_work(
+    model: str, asked: dict, says: str | None, request: pytest.FixtureRequest
+) -> None:
+    source = request.getfixturevalue(model)
+    chosen = recipe("FP8", calibration=PROMPTS.but(**asked))
+    if says is None:
+        assert make_plan(source, chosen).layers
+        return
+    with pytest.raises(SpecError, match=says):
+        make_plan(source, chosen)
+    with pytest.raises(SpecError, match=says):
+        wb.activation_ranges(str(source), chosen.calibration)
 
 
 def test_images_are_of_image_to_video_alone(tiny_wan: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from transformers import AutoTokenizer
 
 from workbench.errors import SpecError
 from workbench.quant.dataset import read_dataset, warn_truncated
@@ -65,3 +66,16 @@ def test_prompts_that_the_text_encoder_would_cut_are_counted(
     caplog.clear()
     assert warn_truncated(tmp_path / "flux", ("a teapot",)) == 0
     assert not caplog.text
+
+
+@pytest.mark.parametrize("model", ["tiny_wan", "tiny_i2v", "tiny_qwen"])
+def test_pipelines_cut_at_512_tokens_whatever_the_tokenizer_says(
+    model: str, request: pytest.FixtureRequest, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Tokenizers of the large encoders name a far greater length, or none."""
+    folder = shutil.copytree(request.getfixturevalue(model), tmp_path / "model")
+    tokenizer = AutoTokenizer.from_pretrained(folder / "tokenizer")
+    tokenizer.model_max_length = 10**30
+    tokenizer.save_pretrained(folder / "tokenizer")
+    assert warn_truncated(folder, ("a teapot", "teapot " * 600)) == 1
+    assert "1 of 2 calibration prompts are longer than the 512 tokens" in caplog.text

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 import workbench as wb
 from workbench.errors import NotSupportedHere
@@ -16,9 +17,12 @@ from workbench.zoo.weights import weight_bytes
 PROMPTS = ("a teapot on a table", "a red car")
 
 
+OF_RUNS = ("height", "width", "guidance_scale", "num_frames")
+
+
 def recipe(prompts: int = 2, steps: int = 4, **changes: Any) -> QuantRecipe:
-    size = {name: changes.pop(name) for name in ("height", "width") if name in changes}
-    calibration = Calibration(prompts=PROMPTS[:prompts], num_inference_steps=steps, **size)
+    own = {name: changes.pop(name) for name in OF_RUNS if name in changes}
+    calibration = Calibration(prompts=PROMPTS[:prompts], num_inference_steps=steps, **own)
     options = {"iters": 10, "calibration": calibration, **changes}
     return QuantRecipe(method="auto-round", scheme="W4A16", **options)
 
@@ -36,6 +40,27 @@ def one_gigaflop(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_passes_are_prompts_times_steps_times_guidance(tiny_qwen: Path, tiny_wan: Path) -> None:
     assert estimated(tiny_qwen, recipe(2, 4)).passes == 2 * 4 * 2
     assert estimated(tiny_wan, recipe(2, 4)).passes == 2 * 4, "two experts share the steps"
+    assert estimated(tiny_qwen, recipe(2, 4, guidance_scale=1.0)).passes == 2 * 4
+
+
+def load(source: Path, **own: Any) -> estimate._Load:
+    asked = recipe(**own)
+    return estimate._load(source, asked, make_plan(source, asked))
+
+
+def test_tokens_are_those_of_the_models_own_patch_and_text(tiny_ti2v: Path, tiny_wan: Path) -> None:
+    """TI2V draws patches of 32 pixels, and every Wan pads its prompts to 512 tokens."""
+    size = {"height": 64, "width": 96, "num_frames": 9}
+    assert load(tiny_wan, **size).image == 4 * 6 * 3
+    assert load(tiny_ti2v, **size).image == 2 * 3 * 3
+    assert load(tiny_wan).text == load(tiny_ti2v).text == 512
+
+
+def test_text_of_image_to_video_is_padded_alike(tiny_i2v: Path, tmp_path: Path) -> None:
+    Image.new("RGB", (128, 128)).save(tmp_path / "frame.png")
+    asked = recipe()
+    asked = asked.but(calibration=asked.calibration.but(images=tmp_path / "frame.png"))
+    assert estimate._load(tiny_i2v, asked, make_plan(tiny_i2v, asked)).text == 512
 
 
 def test_time_counts_the_multiplications_of_one_block(tiny_wan: Path) -> None:

@@ -63,6 +63,20 @@ def test_ranges_of_a_16_bit_model(tiny_wan: Path) -> None:
     assert torch.tensor(same["blocks.0.attn1.to_q"] == same["blocks.0.attn1.to_k"]).all()
 
 
+def test_guidance_of_the_second_expert_changes_its_steps_alone(tiny_wan: Path) -> None:
+    size = {"num_inference_steps": 4, "height": 64, "width": 64, "num_frames": 1}
+    one, other = (
+        wb.activation_ranges(
+            str(tiny_wan), Calibration(prompts=("a dog",), guidance_scale_2=scale, **size)
+        ).set_index(["component", "name", "step"])
+        for scale in (None, 9.0)
+    )
+    assert one.loc["transformer"].equals(other.loc["transformer"])
+    last = one.index.get_level_values("step") == 3
+    assert (one[last].amax != other[last].amax).any()
+    assert set(one[last].index.get_level_values("component")) == {"transformer_2"}
+
+
 def test_no_pipeline_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFound):
         wb.activation_ranges(str(tmp_path), Calibration(prompts=("a",)))

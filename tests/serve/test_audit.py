@@ -75,6 +75,8 @@ def test_all_inside_the_blocks_is_as_requested() -> None:
     )
     assert result.verdict == "as requested"
     assert result.coverage == 0.5
+    assert "50% of linear parameters quantized" in str(result)
+    assert "component" not in result.table()
     assert result.bytes_saved == 2 * 8 - 5
     assert result.kept[0].reason == "outside"
 
@@ -166,6 +168,29 @@ def test_another_precision_than_asked_is_refused(
     scheme = (quantization or "BF16").upper()
     with pytest.raises(PrecisionNotApplied, match="was asked for and is not what runs"):
         audit(spec(quantization), {f"{BLOCK}attn.to_qkv": expected(scheme)}, census(*facts))
+
+
+@pytest.mark.parametrize(("second", "verdict"), [("W4A16", "as requested"), ("BF16", "partly")])
+def test_each_of_two_transformers_has_its_share_and_one_in_16_bit_is_named(
+    second: str, verdict: str
+) -> None:
+    loaded = PACKED if second == "W4A16" else {}
+    result = judged(
+        W4A16,
+        {
+            "transformer.blocks.0.attn1.to_q": (expected("W4A16"), PACKED),
+            "transformer.proj_out": (expected("BF16"), {"parameters": 24}),
+            "transformer_2.blocks.0.attn1.to_q": (expected(second), loaded),
+        },
+    )
+    assert result.verdict == verdict
+    assert result.shares == {"transformer": 0.25, "transformer_2": float(second == "W4A16")}
+    share = "100%" if second == "W4A16" else "0%"
+    assert f"25% of transformer's and {share} of transformer_2's linear parameters" in str(result)
+    assert ("transformer_2 runs in 16 bit" in str(result)) == (second == "BF16")
+    assert result.unquantized == (() if second == "W4A16" else ("transformer_2",))
+    named = ["transformer", "transformer", "transformer_2"]
+    assert result.table()["component"].tolist() == named
 
 
 def test_d9_a_report_that_says_all_bf16_is_not_applied() -> None:

@@ -11,10 +11,11 @@ from workbench.recipes import QuantRecipe
 from workbench.serve import checkpoint_guards, guards
 from workbench.serve.checkpoint_guards import check_checkpoint
 from workbench.serve.expected import Expected
-from workbench.serve.guards import check_launch, check_sampling, check_steps
-from workbench.serve.plan_configs import vae_of
+from workbench.serve.guards import check_launch, check_prompts, check_sampling, check_steps
 from workbench.serve.plan_guards import check_sequence
+from workbench.serve.planning import plan
 from workbench.specs import LaunchSpec, ModelRef, Parallelism, Sampling
+from workbench.zoo.component_configs import vae_of
 from workbench.zoo.families import family_of
 from workbench.zoo.inventory import StoredLinear
 from workbench.zoo.weights import TensorFacts
@@ -153,7 +154,33 @@ def test_step_execution_is_for_pipelines_that_step(tiny_flux: Path) -> None:
 def test_cfg_parallel_needs_two_branches(tiny_qwen: Path, sampling: Sampling) -> None:
     spec = LaunchSpec(model=MODEL, parallelism=Parallelism(cfg_parallel_size=2))
     with pytest.raises(SpecError, match="cfg_parallel_size=2"):
-        check_sampling(spec, family_of(tiny_qwen), sampling)
+        check_sampling(spec, family_of(tiny_qwen), tiny_qwen, sampling)
+
+
+def test_a_second_guidance_is_of_a_second_transformer(
+    tiny_ti2v: Path, tiny_qwen: Path, tiny_wan: Path
+) -> None:
+    sampling = Sampling(guidance_scale=4.0, guidance_scale_2=1.0, negative_prompt="")
+    spec = LaunchSpec(model=MODEL)
+    for folder in (tiny_ti2v, tiny_qwen):
+        with pytest.raises(SpecError, match=r"guidance_scale_2=1\.0 is the guidance of a second"):
+            check_sampling(spec, family_of(folder), folder, sampling)
+        with pytest.raises(SpecError, match=r"guidance_scale_2=1\.0 is the guidance of a second"):
+            plan(str(folder), gpus=1, gpu_memory_gib=8, sampling=sampling)
+    check_sampling(spec, family_of(tiny_wan), tiny_wan, sampling)
+    both = LaunchSpec(model=MODEL, parallelism=Parallelism(cfg_parallel_size=2))
+    with pytest.raises(SpecError, match=r"guidance_scale_2=1\.0 with negative_prompt=''"):
+        check_sampling(both, family_of(tiny_wan), tiny_wan, sampling)
+    check_sampling(both, family_of(tiny_wan), tiny_wan, sampling.but(guidance_scale_2=3.0))
+
+
+def test_an_empty_prompt_of_a_video_is_refused(tiny_wan: Path, tiny_qwen: Path) -> None:
+    for runtime in ("vllm-omni", "vllm-omni-server"):
+        with pytest.raises(SpecError, match="the prompt '' is empty"):
+            check_prompts(LaunchSpec(model=MODEL, runtime=runtime), family_of(tiny_wan), ("a", ""))
+    check_prompts(LaunchSpec(model=MODEL, runtime="diffusers"), family_of(tiny_wan), ("",))
+    check_prompts(LaunchSpec(model=MODEL), family_of(tiny_wan), (" ",))
+    check_prompts(LaunchSpec(model=MODEL), family_of(tiny_qwen), ("",))
 
 
 def test_compiling_on_cpu_needs_a_compiler(

@@ -83,6 +83,7 @@ def test_alpha_counts_where_it_is_not_opaque(tiny_ti2v: Path) -> None:
     (np.zeros((64, 64, 4), np.uint8), r"uint8 \[64, 64, 4\]: give uint8"),
     (Image.new("I;16", (64, 64)), "mode 'I;16'"),
     ("nowhere.png", "nowhere.png cannot be read as a picture"),
+    ("", "'' names no picture; give a PNG"),
     (3, "type int: give a path"),
 ])  # fmt: skip
 def test_what_is_no_picture_of_8_bits_is_refused(tiny_ti2v: Path, image, says: str) -> None:

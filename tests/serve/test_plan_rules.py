@@ -13,6 +13,7 @@ from workbench.zoo.families import family_named
 from workbench.zoo.inventory import StoredLinear
 from workbench.zoo.parallel import support_of
 from workbench.zoo.presets import preset_of
+from workbench.zoo.sizes import frames_problem
 from workbench.zoo.weights import TensorFacts
 
 QWEN, FLUX, Z_IMAGE = (support_of(name) for name in ("qwen-image", "flux", "z-image"))
@@ -87,7 +88,7 @@ def test_two_branches_need_the_guidance_that_makes_them() -> None:
     ],
 )
 def test_frames(family: str, frames: int | None, says: str | None) -> None:
-    found = rules.frames_problem(family_named(family), Sampling(num_frames=frames))
+    found = frames_problem(family_named(family), Sampling(num_frames=frames))
     assert found is None if says is None else says in found
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 import workbench as wb
 from workbench.errors import LaunchFailed, NotSupportedHere, SpecError
 from workbench.serve import server_door, server_requests, server_session
-from workbench.serve.server_requests import answer, check_route, payload
+from workbench.serve.server_requests import answer, check_route, payload, posted
 from workbench.videos import Video
 
 SAMPLING = wb.Sampling(
@@ -41,6 +41,14 @@ def test_a_request_of_the_images_route_is_lossless_and_seeded():
         "negative_prompt": " ",
         "size": "128x64",
     }
+
+
+def test_a_request_of_the_videos_route_is_a_form_with_the_guidance_of_both_transformers():
+    sampling = SAMPLING.but(num_frames=5, guidance_scale=4.0, guidance_scale_2=3.0)
+    parts = posted("videos", "a car", 1, sampling, b"png")["files"]
+    sent = [parts[name] for name in ("guidance_scale", "guidance_scale_2", "num_frames")]
+    assert sent == [(None, "4.0"), (None, "3.0"), (None, "5")]
+    assert "guidance_scale_2" not in posted("videos", "a car", 1, SAMPLING)["files"]
 
 
 def test_a_request_of_the_chat_route_has_the_prompt_as_its_message():
@@ -93,6 +101,7 @@ def test_an_answer_without_a_picture_says_what_the_server_said():
         ("videos", {"num_frames": 5, "fps": 0.5}, "fps=0.5: a server takes 1 or more"),
         ("images", {"num_inference_steps": 201}, "up to 200"),
         ("images", {"guidance_scale": 21}, "up to 20"),
+        ("videos", {"num_frames": 5, "guidance_scale_2": 21}, "guidance_scale_2=21.0: .* up to 20"),
     ],
 )
 def test_what_a_route_does_not_take_is_refused(route, sampling, message):

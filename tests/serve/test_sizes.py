@@ -7,11 +7,11 @@ import pytest
 
 import workbench as wb
 from workbench.errors import SpecError
-from workbench.sampling import frames_drawn
+from workbench.sampling import frames_drawn, frames_note
 from workbench.serve.requests import asked_for, needed_bytes
-from workbench.serve.sizes import drawable
 from workbench.specs import GenerateSpec, LaunchSpec, ModelRef, PromptSet
 from workbench.zoo.families import family_of
+from workbench.zoo.sizes import drawable
 
 WAN, FLUX = "WanPipeline", "FluxPipeline"
 
@@ -46,6 +46,11 @@ def test_the_engine_draws_4k_and_1(frames: int, drawn: int) -> None:
     # vllm_omni/diffusion/models/wan2_2/pipeline_wan2_2.py:758, line by line
     theirs = frames if frames % 4 == 1 else frames // 4 * 4 + 1
     assert frames_drawn(frames) == drawn == max(theirs, 1)
+
+
+@pytest.mark.parametrize(("frames", "said"), [(3, "so 1 frame is drawn"), (4, "so 5 frames are")])
+def test_what_is_drawn_instead_is_said_in_words_that_agree(frames: int, said: str) -> None:
+    assert said in frames_note(frames)
 
 
 def test_48_frames_are_49_of_one_key_and_both_numbers_are_said(pipeline) -> None:

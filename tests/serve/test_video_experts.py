@@ -49,6 +49,24 @@ def test_the_expert_of_each_step_is_the_one_that_ran(i2v: GenerationSet) -> None
     assert i2v.audit.verdict == "as requested"
 
 
+def test_a_second_guidance_is_of_the_steps_of_the_second_alone(
+    tiny_wan: Path, shared_runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKBENCH_RUNS", str(shared_runs))
+    with wb.launch(str(tiny_wan)) as engine:
+        one, same, other = (
+            engine.generate(PROMPT, sampling=STEPS.but(guidance_scale_2=scale))[0].trajectory
+            for scale in (None, 5.0, 2.0)  # None is the first's, 5
+        )
+        with pytest.raises(SpecError, match="the prompt '' is empty"):
+            engine.load(wb.Workload("", sampling=STEPS, requests=1))
+    np.testing.assert_array_equal(one.latents, same.latents)
+    first = one.experts.count("transformer")
+    assert 0 < first < len(one.experts)
+    np.testing.assert_array_equal(one.latents[: first + 1], other.latents[: first + 1])
+    assert not np.array_equal(one.latents[first + 1], other.latents[first + 1])
+
+
 @pytest.mark.slow
 def test_the_boundary_is_the_models_own(tiny_i2v: Path, runs: Path, tmp_path: Path) -> None:
     moved = shutil.copytree(tiny_i2v, tmp_path / "moved")

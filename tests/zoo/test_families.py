@@ -1,13 +1,18 @@
 """Which family a folder belongs to."""
 
+import ast
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import workbench
 from workbench.errors import ModelNotFound
 from workbench.specs import Sampling
-from workbench.zoo.families import FAMILIES, family_of, image_input_of
+from workbench.zoo.families import FAMILIES, family_of, image_input_of, sampling_of
+from workbench.zoo.models import default_sampling
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -29,17 +34,20 @@ def test_no_class_is_in_two_families() -> None:
 
 
 @pytest.mark.parametrize(
-    ("index", "takes"),
+    ("index", "takes", "fps"),
     [
-        ({"_class_name": "WanPipeline"}, "none"),
-        ({"_class_name": "WanPipeline", "expand_timesteps": True}, "optional"),
-        ({"_class_name": "WanImageToVideoPipeline"}, "needed"),
-        ({"_class_name": "FluxPipeline", "expand_timesteps": True}, "none"),
+        ({"_class_name": "WanPipeline"}, "none", 16),
+        ({"_class_name": "WanPipeline", "expand_timesteps": True}, "optional", 24),
+        ({"_class_name": "WanImageToVideoPipeline"}, "needed", 16),
+        ({"_class_name": "FluxPipeline", "expand_timesteps": True}, "none", None),
     ],
 )
-def test_who_draws_from_a_first_frame(tmp_path: Path, index: dict, takes: str) -> None:
+def test_who_draws_from_a_first_frame_and_how_fast(
+    tmp_path: Path, index: dict, takes: str, fps: float | None
+) -> None:
     (tmp_path / "model_index.json").write_text(json.dumps(index))
     assert image_input_of(tmp_path) == takes
+    assert default_sampling(tmp_path).get("fps") == sampling_of(tmp_path).get("fps") == fps
 
 
 @pytest.mark.parametrize(
@@ -61,3 +69,28 @@ def test_the_engine_knows_the_pipelines() -> None:
     from vllm_omni.diffusion.registry import _DIFFUSION_MODELS
 
     assert {name for family in FAMILIES for name in family.pipelines} <= set(_DIFFUSION_MODELS)
+
+
+def tables() -> Iterator[tuple[str, set[str]]]:
+    """Where the workbench has a table whose keys are names of families, and which it names."""
+    names = {family.name for family in FAMILIES}
+    root = Path(workbench.__file__).parent
+    for file in sorted(root.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Dict) and len(node.keys) > 1:
+                keys = {getattr(key, "value", None) for key in node.keys}
+                if keys <= names:
+                    yield f"{file.relative_to(root)}:{node.lineno}", keys
+
+
+def test_no_table_of_families_leaves_a_wan_out() -> None:
+    wan = {family.name for family in FAMILIES if family.name.startswith("wan")}
+    found = dict(tables())
+    assert len(found) > 2
+    assert {place: wan - keys for place, keys in found.items() if keys & wan and wan - keys} == {}
+
+
+def test_both_wan_pipelines_have_one_transformer_and_one_text_encoder() -> None:
+    first, *others = (family for family in FAMILIES if family.name.startswith("wan"))
+    apart = {name: getattr(first, name) for name in ("name", "pipelines", "image_input")}
+    assert [replace(other, **apart) for other in others] == [first]

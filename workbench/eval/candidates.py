@@ -8,6 +8,7 @@ from itertools import combinations
 import pandas as pd
 
 from workbench.eval.comparison import Comparison
+from workbench.eval.floor_guard import refuse_foreign_floor
 from workbench.eval.labels import labels
 from workbench.eval.temporal_metrics import KNOWN
 
@@ -25,8 +26,13 @@ def metric_stats(
     Returns:
         One row a precision: precision, the columns of :meth:`Comparison.summary`, against_floor.
         ``attrs["floor"]`` holds low and high of the floor's pairs, or None.
+
+    Raises:
+        ComparisonRefused: a floor of another reference than these comparisons have.
     """
     every = list(comparisons)
+    for one in every:
+        refuse_foreign_floor(one.reference, floor)
     rows = [
         {**one.summary().loc[metric], "against_floor": one.against_floor, "precision": name}
         for name, one in zip(labels(one.candidate for one in every), every, strict=True)

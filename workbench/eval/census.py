@@ -10,10 +10,11 @@ from workbench.eval.labels import labels
 from workbench.eval.units import MIB
 from workbench.records import GenerationSet
 
-KEYS = ["scheme", "quantized", "kernel", "kind"]
+KEYS = ["component", "scheme", "quantized", "kernel", "kind"]
 KEYS += ["file_dtype", "weight_dtype", "activations", "reason"]
 COLUMNS = [
     "precision",
+    "component",
     "scheme",
     "quantized",
     "number",
@@ -33,7 +34,8 @@ def census(sets: Iterable[GenerationSet]) -> pd.DataFrame:
     """Which kernel multiplies which linears at each precision, and what stayed in 16 bit and why.
 
     Returns:
-        One row a precision and kind of linear: precision, scheme (that it should run in),
+        One row a precision and kind of linear: precision, component (its transformer, where a model
+        has several), scheme (that it should run in),
         quantized, number, weights_mib, file_dtype and weight_dtype (stored and loaded),
         activations (what happens to its inputs), kernel, kind (native, weight-only, emulated,
         reference), weight_error (largest of those read back, against the source; missing where
@@ -42,11 +44,13 @@ def census(sets: Iterable[GenerationSet]) -> pd.DataFrame:
     """
     every = list(sets)
     tables = [_grouped(one, name) for one, name in zip(every, labels(every), strict=True)]
-    return pd.concat(tables, ignore_index=True)
+    table = pd.concat(tables, ignore_index=True)
+    several = any(len(one.audit.shares) > 1 for one in every)
+    return table if several else table.drop(columns="component")
 
 
 def _grouped(one: GenerationSet, name: str) -> pd.DataFrame:
-    table = one.audit.table()
+    table = one.audit.table().assign(component=[layer.component for layer in one.audit.layers])
     table["weight_error"] = table["weight_error"].astype(float)
     table["layers"] = table["name"].str.replace(r"\.\d+(?=\.)", ".*", regex=True)
     table["kernel"] += table["reference_kernel"].map({True: " (reference kernel)", False: ""})

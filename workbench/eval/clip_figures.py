@@ -12,6 +12,7 @@ from workbench.errors import ComparisonRefused
 from workbench.eval.bands import Curve, banded, untold
 from workbench.eval.clip_encoding import BUDGET
 from workbench.eval.figure_style import GREY, counted, styled, text, with_unit
+from workbench.eval.floor_guard import refuse_foreign_floor
 from workbench.eval.frames import frames_of
 from workbench.eval.labels import label, labels
 from workbench.eval.media import Html
@@ -54,10 +55,12 @@ def clip_players(
 
     Raises:
         ComparisonRefused: no such prompt or seed in a comparison; comparisons against several
-            references; an unknown metric; clips of unequal lengths or sizes.
+            references; a floor of another one; an unknown metric; clips of unequal lengths or
+            sizes.
     """
     every = list(comparisons)
     rows = _rows(every, prompt, seed)
+    refuse_foreign_floor(every[0].reference, floor)
     names = _names(every)
     tables = {name: one.frames(row) for name, one, row in zip(names[1:], every, rows, strict=True)}
     own = None if floor is None else _own_floor(floor, _asked(every[0], rows[0]))

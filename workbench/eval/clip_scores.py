@@ -9,19 +9,10 @@ import numpy as np
 import pandas as pd
 
 from workbench.errors import ComparisonRefused
-from workbench.eval.clip_shift import shift_scores, shifts
-from workbench.eval.clips import Align, Clips, prepare_clips
-from workbench.eval.drift import drifts
+from workbench.eval.clips import Align, prepare_clips
 from workbench.eval.metrics import DEFAULT, score_pairs
-from workbench.eval.optical_flow import lengths, mean_length, motions
-from workbench.eval.temporal import (
-    MotionMagnitude,
-    finite_mean,
-    flicker,
-    steadiness,
-    warping,
-)
-from workbench.eval.temporal_metrics import KNOWN, TEMPORAL
+from workbench.eval.temporal_metrics import KNOWN
+from workbench.eval.transitions import Transitions
 
 
 def frame_scores(
@@ -80,7 +71,7 @@ def temporal_table(reference: Any, candidate: Any, *, align: Align | None = None
         ComparisonRefused: as :func:`~workbench.eval.clips.prepare_clips` does; one frame; smaller
             frames.
     """
-    return transitions(prepare_clips(reference, candidate, align=align, least=2))[0]
+    return Transitions(prepare_clips(reference, candidate, align=align, least=2)).table()
 
 
 def temporal_scores(
@@ -104,31 +95,8 @@ def temporal_scores(
         ComparisonRefused: as :func:`temporal_table` does.
     """
     clips = prepare_clips(reference, candidate, align=align, least=2)
-    return pooled(clips, *transitions(clips))
-
-
-def pooled(clips: Clips, table: pd.DataFrame, found: np.ndarray) -> dict[str, float]:
-    """What :func:`temporal_scores` gives, of what :func:`transitions` found."""
-    motion = MotionMagnitude(*(float(table[name].mean()) for name in _MOTION))
-    shift = shift_scores(clips, found)
-    means = ("warping_error", "subject_drift", "background_drift")
-    scores = {
-        "flicker_error": float(table["flicker_error"].mean()),
-        "motion_error": motion.error,
-        "shift_error": shift.shift_error,
-        "jitter": shift.jitter,
-        **{name: finite_mean(table[name].to_numpy()) for name in means},
-    }
-    return {
-        **{name: scores[name] for name in TEMPORAL},
-        **dict(zip(_MOTION, motion, strict=True)),
-        "motion_ratio": motion.ratio,
-        "matched_share": float(table["matched_share"].mean()),
-        "shift_found": shift.found,
-        "temporal_flickering": steadiness(clips.candidate, clips.data_range),
-        "temporal_flickering_reference": steadiness(clips.reference, clips.data_range),
-        "frames": len(clips.reference),
-    }
+    over_time = Transitions(clips)
+    return {**over_time.scores(over_time.table()), "frames": len(clips.reference)}
 
 
 def worst_frames(table: pd.DataFrame, metric: str, n: int = 5) -> pd.DataFrame:
@@ -152,42 +120,3 @@ def worst_frames(table: pd.DataFrame, metric: str, n: int = 5) -> pd.DataFrame:
     rows = table.dropna(subset=[metric])
     far = KNOWN[metric].farness
     return rows.sort_values(metric, key=far, ascending=False, kind="stable").head(n)
-
-
-_MOTION = ("motion_reference_px", "motion_candidate_px")
-
-
-def transitions(clips: Clips) -> tuple[pd.DataFrame, np.ndarray]:
-    """The table of :func:`temporal_table`, and the shift of every frame, [frames, 2].
-
-    Each flow is computed once.
-
-    Args:
-        clips: Made alike, 2 frames or more, at least 16 pixels a side.
-
-    Raises:
-        ComparisonRefused: smaller frames.
-    """
-    motion, found = motions(clips.reference), shifts(clips)
-    subject, background = drifts(clips, motion)
-    own = [mean_length(moved.flow) for moved in motion]
-    both = [MotionMagnitude(*pair) for pair in zip(own, lengths(clips.candidate), strict=True)]
-    table = pd.DataFrame(
-        {
-            "frame": range(1, len(found)),
-            "flicker_error": flicker(clips),
-            "warping_error": warping(clips, motion),
-            "motion_error": [magnitude.error for magnitude in both],
-            "shift_error": np.hypot(*found[1:].T),
-            "jitter": np.hypot(*np.diff(found, axis=0).T),
-            "subject_drift": subject,
-            "background_drift": background,
-            **{name: [pair[i] for pair in both] for i, name in enumerate(_MOTION)},
-            "motion_ratio": [magnitude.ratio for magnitude in both],
-            "shift_x_px": found[1:, 0],
-            "shift_y_px": found[1:, 1],
-            "matched_share": [moved.matched.mean() for moved in motion],
-        }
-    )
-    table.attrs["notes"] = clips.notes
-    return table, found

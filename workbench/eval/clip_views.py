@@ -25,9 +25,9 @@ class ClipViews(Views):
         """The metrics of each frame of row ``index`` of the table.
 
         Returns:
-            One row a frame: frame, from 0; identical; every metric of pictures; and, where metrics
-            over time were computed, the columns of :func:`workbench.temporal_table` at the frame
-            that each transition leads to; at frame 0 the shift alone.
+            One row a frame: frame, from 0; identical; every metric of pictures; and, of the metrics
+            over time that were computed, the columns of :func:`workbench.temporal_table` at the
+            frame that each transition leads to; at frame 0 the shift alone.
 
         Raises:
             IndexError: there is no such row.

@@ -117,12 +117,16 @@ def _common(reference: int, candidate: int, align: Align | None) -> tuple[int, t
         return reference, ()
     if align is None:
         raise ComparisonRefused(
-            f"the reference has {reference} frames and the candidate {candidate}; generate both "
+            f"the reference has {_counted(reference)} and the candidate {candidate}; generate both "
             "with one num_frames, or pass align='shorter' to drop the last frames of the longer"
         )
     number = min(reference, candidate)
     longer = "reference" if reference > candidate else "candidate"
-    return number, (f"{longer} cut from {max(reference, candidate)} to {number} frames",)
+    return number, (f"{longer} cut from {max(reference, candidate)} to {_counted(number)}",)
+
+
+def _counted(number: int) -> str:
+    return "1 frame" if number == 1 else f"{number} frames"
 
 
 def _pair(number: int, reference: Any, candidate: Any, options: dict[str, Any]) -> Prepared:

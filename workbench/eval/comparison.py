@@ -12,6 +12,7 @@ import pandas as pd
 from workbench.eval import guard
 from workbench.eval.clip_views import ClipViews
 from workbench.eval.floor import AgainstFloor, NoiseFloor, against_floor
+from workbench.eval.floor_guard import refuse_foreign_floor
 from workbench.eval.frames import frame_table, media_pairs
 from workbench.eval.gate import Gate, gate
 from workbench.eval.labels import label
@@ -70,9 +71,10 @@ class Comparison(ClipViews):
 
         Returns:
             prompt, seed; a column for each metric of ``compare`` (PSNR is infinite when identical;
-            of videos the mean over the frames, and :meth:`frames` has each); relative_l2 and cosine
-            of the final latents; first_step_outside (the floor; missing when never, or without a
-            floor); first_not_finite (step of the candidate; missing when none
+            of videos the mean over the frames, and :meth:`frames` has each), beside flicker
+            temporal_flickering, VBench's number of the candidate, and the same of the reference;
+            relative_l2 and cosine of the final latents; first_step_outside (the floor; missing when
+            never, or without a floor); first_not_finite (step of the candidate; missing when none
             is); identical (all frames).
         """
         return self._table.copy()
@@ -130,14 +132,16 @@ def compare(
 ) -> Comparison:
     """Compare two sets of pictures or videos that differ in precision alone, by prompt and seed.
 
+    Frames a second may differ, since no frame depends on them; players take the reference's.
+
     Args:
         reference: usually BF16.
         candidate: the same request at another precision, or a repeat of the reference: the floor.
         floor: :func:`workbench.noise_floor`, of which the part with the candidate's conditions is
-            taken, or ``compare(reference, repeat)``.
+            taken, or ``compare(reference, repeat)``; over other prompts and seeds too.
         metrics: keys of :func:`workbench.metric_table`; None takes the cheap ones that need no
-            weights, of videos also those over time unless that takes long (``missing`` says so
-            then). Those of the latents are always there.
+            weights, of videos also flicker, and the others over time unless they take long
+            (``missing`` says so then). Those of the latents are always there.
         across: conditions that may differ too: ``runtime``, ``attention_backend``,
             ``parallelism``, ... The distance is then theirs and the precision's together.
 
@@ -146,13 +150,13 @@ def compare(
 
     Raises:
         ComparisonRefused: unequal sampling, layout, timesteps or initial noise; a failed audit; no
-            pair in common; an unknown metric or condition.
+            pair in common; an unknown metric or condition; a floor of another model, sampling,
+            first frames or conditions.
     """
     guard.refuse_unlike(reference, candidate, across)
     if isinstance(floor, NoiseFloor):
         floor = floor.belonging(candidate)
-    if floor is not None:
-        guard.refuse_foreign_floor(reference, candidate, (floor.reference, floor.candidate))
+    refuse_foreign_floor(reference, floor, candidate)
     found = guard.pairs(reference, candidate)
     steps = [divergence(a.trajectory, b.trajectory) for a, b in found]
     wanted = DEFAULT if metrics is None else [name for name in metrics if name not in LATENTS]

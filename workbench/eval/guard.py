@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from workbench.errors import ComparisonRefused
+from workbench.errors import ComparisonRefused, WorkbenchError
+from workbench.eval.trajectory import refuse_unaligned
 from workbench.records import Generation, GenerationSet
 
 Pair = tuple[Generation, Generation]
@@ -21,6 +22,8 @@ CONDITIONS = (
     "platform",
 )
 """What moves latents without being a change of precision."""
+MAY_DIFFER = ("model", *CONDITIONS)
+"""What ``across`` may name."""
 
 
 def conditions(one: GenerationSet) -> dict[str, Any]:
@@ -35,16 +38,18 @@ def refuse_unlike(
 ) -> None:
     """Refuse two sets that differ in sampling or layout, or that do not run what was asked.
 
+    Frames a second may differ: no frame depends on them.
+
     Args:
         reference: One set.
         candidate: The other.
-        across: What may differ: names of CONDITIONS, or ``model``.
+        across: What may differ: names of MAY_DIFFER.
 
     Raises:
         ComparisonRefused: names each differing field with both values; an unknown name in
             ``across``.
     """
-    refuse_unknown(across, ("model", *CONDITIONS))
+    refuse_unknown(across, MAY_DIFFER)
     for role, one in (("reference", reference), ("candidate", candidate)):
         if one.audit.verdict == "not applied":
             raise ComparisonRefused(
@@ -53,27 +58,50 @@ def refuse_unlike(
                 "look at .audit.kept, then generate it again at a precision that this machine runs"
             )
     a, b = _must_match(reference), _must_match(candidate)
-    a["images"], b["images"] = _first_frames(reference, candidate)
+    a["images"], b["images"] = first_frames(reference, candidate)
     if reference.spec.launch.stored is not None or candidate.spec.launch.stored is not None:
         _warn_of_another_folder(reference, candidate)
         a["model"] = b["model"] = None  # equal noise and timesteps are asked for in any case
     if differing := differences(a, b, across):
+        names = [name for name in a if a[name] != b[name] and name not in across]
         raise ComparisonRefused(
             f"reference {reference.key} and candidate {candidate.key} differ in more than "
-            f"precision: {differing}. Generate one of them again with the other's values, "
-            + _instead(a, b)
+            f"precision: {differing}. Generate one of them again with the other's "
+            + _listed(names)
+            + _instead(reference, candidate, names, across)
         )
 
 
-def _instead(a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
-    """What else can be done; with clips of unequal length, whose noise differs too, one thing."""
-    if a["num_frames"] == b["num_frames"]:
-        return "or name conditions that may differ in across="
+def _instead(
+    reference: GenerationSet,
+    candidate: GenerationSet,
+    names: Sequence[str],
+    across: Collection[str],
+) -> str:
+    """What else helps with just these differences, if anything does."""
+    if set(names) <= set(MAY_DIFFER) and _aligned(reference, candidate):
+        return f", or let that differ: across={(*across, *names)!r}"
+    if "num_frames" not in names or {"height", "width"} & set(names):
+        return ""
     return (
-        "since clips of unequal length begin with other noise. What their frames have in common "
+        ", since clips of unequal length begin with other noise. What their frames have in common "
         "can be scored, pair by pair: "
         "wb.score(reference[0].frames, candidate[0].frames, align='shorter')"
     )
+
+
+def _aligned(reference: GenerationSet, candidate: GenerationSet) -> bool:
+    """Whether the first pair can be followed: models and dtypes may round or draw other noise."""
+    try:
+        a, b = next(iter(_common(reference, candidate)))
+        refuse_unaligned(a.trajectory, b.trajectory)
+    except (WorkbenchError, StopIteration):
+        return False
+    return True
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
 
 
 def refuse_unknown(across: Collection[str], known: Collection[str]) -> None:
@@ -105,57 +133,34 @@ def pairs(reference: GenerationSet, candidate: GenerationSet) -> list[Pair]:
     Raises:
         ComparisonRefused: none has.
     """
-    partners = {(item.prompt, item.seed): item for item in candidate}
-    found = [
-        (item, partners[item.prompt, item.seed])
-        for item in reference
-        if (item.prompt, item.seed) in partners
-    ]
+    found = _common(reference, candidate)
     if not found:
         raise ComparisonRefused(
             f"no (prompt, seed) is in both sets: {_asked(reference)} against {_asked(candidate)}; "
             "generate both with the same prompts and seeds"
         )
     if len(found) < max(len(reference), len(candidate)):
+        said = "1 pair is" if len(found) == 1 else f"{len(found)} pairs are"
         warnings.warn(
-            f"only {len(found)} pairs are in both sets, of {len(reference)} in the reference and "
-            f"{len(candidate)} in the candidate; the others are left out",
+            f"only {said} in both sets, of {len(reference)} in the reference and {len(candidate)} "
+            "in the candidate; the others are left out",
             stacklevel=3,
         )
     return found
 
 
-def refuse_foreign_floor(
-    reference: GenerationSet,
-    candidate: GenerationSet,
-    floor: tuple[GenerationSet, GenerationSet],
-) -> None:
-    """Refuse a noise floor that is not the reference against itself under these conditions.
-
-    Raises:
-        ComparisonRefused: another launch, sampling, or conditions than the candidate's.
-    """
-    first, second = floor
-    for one, like in ((first, reference), (second, candidate)):
-        differs = [name for name, same in _of_floor(one, reference, like).items() if not same]
-        if differs:
-            raise ComparisonRefused(
-                f"the floor's set {one.key} ({one.precision}) has another {' and '.join(differs)} "
-                f"than the reference {reference.key} ({reference.precision}) under the conditions "
-                f"of {like.key}; a floor compares the reference with itself, run as the candidate "
-                "was run: floor=noise_floor(reference), or "
-                "floor=compare(reference, generate(..., repeat=1))"
-            )
+def _common(reference: GenerationSet, candidate: GenerationSet) -> list[Pair]:
+    partners = {(item.prompt, item.seed): item for item in candidate}
+    return [
+        (item, partners[item.prompt, item.seed])
+        for item in reference
+        if (item.prompt, item.seed) in partners
+    ]
 
 
-def _of_floor(one: GenerationSet, reference: GenerationSet, like: GenerationSet) -> dict[str, bool]:
-    mine, wanted = conditions(one), conditions(like)
-    return {
-        "model": one.spec.launch.model == reference.spec.launch.model,
-        "precision": one.precision == reference.precision,
-        "sampling": one.spec.sampling == reference.spec.sampling,
-        **{name: mine[name] == wanted[name] for name in CONDITIONS},
-    }
+def drawn(one: GenerationSet) -> dict[str, Any]:
+    """The sampling, of which no frame depends on the frames a second."""
+    return {name: value for name, value in one.spec.sampling if name != "fps"}
 
 
 def _warn_of_another_folder(reference: GenerationSet, candidate: GenerationSet) -> None:
@@ -172,10 +177,10 @@ def _warn_of_another_folder(reference: GenerationSet, candidate: GenerationSet) 
 
 
 def _must_match(one: GenerationSet) -> dict[str, Any]:
-    return {**dict(one.spec.sampling), "model": one.spec.launch.model, **conditions(one)}
+    return {**drawn(one), "model": one.spec.launch.model, **conditions(one)}
 
 
-def _first_frames(*sets: GenerationSet) -> list[dict[str, str]]:
+def first_frames(*sets: GenerationSet) -> list[dict[str, str]]:
     """Of each set the digest of the image that each common prompt was given, if any."""
     given = [
         dict(zip(spec.prompts.prompts, spec.images, strict=True)) if spec.images else {}

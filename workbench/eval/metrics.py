@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.errors import ComparisonRefused
 from workbench.eval.metric_table import METRICS, Metric
-from workbench.eval.temporal_metrics import KNOWN
+from workbench.eval.temporal_metrics import KNOWN, VBENCH
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -137,12 +137,15 @@ def metric_table() -> pd.DataFrame:
     Returns:
         One row each: key, title, unit, better (higher or lower), range, identical (value for
         identical inputs), on (pictures, latents, text or clips), source, available (empty, or the
-        reason why not).
+        reason why not), vbench (VBench's dimension of clips that stands here, whether it is the
+        same number, and its own column where it has one; empty where none does).
     """
     import pandas as pd
 
     columns = ("key", "title", "unit", "better", "range", "identical", "on", "source", "available")
-    return pd.DataFrame([{name: getattr(m, name) for name in columns} for m in KNOWN.values()])
+    table = pd.DataFrame([{name: getattr(m, name) for name in columns} for m in KNOWN.values()])
+    near = {one.beside: str(one) for one in VBENCH}
+    return table.assign(vbench=table["key"].map(near).fillna(""))
 
 
 _thread = local()  # pooled: in a worker of ours, where a clip is scored and its frames come next

@@ -17,6 +17,7 @@ from workbench.eval.temporal_metrics import KNOWN
 OVER_TIME = ("flicker_error", "jitter")
 """Of the metrics over time those that tables of all candidates have room for."""
 ORDERING = ("psnr_db", *OVER_TIME)
+_SHORT = {"flicker_error": "flicker", "jitter": "jitter"}
 
 
 def ordering_metrics(comparisons: Iterable[Comparison]) -> list[str]:
@@ -88,11 +89,23 @@ def time_note(comparisons: Iterable[Comparison]) -> str:
     if not any(one.of_videos for one in every):
         return ""
     said = "PSNR of a video is the mean over its frames; an order by it says nothing about time: "
-    if any(name in one.table() for one in every for name in OVER_TIME):
-        said = f"{said}read flicker and jitter beside it."
-        return " ".join([said, *_identical_frames(every), *_untold(every)])
-    reasons = dict.fromkeys(filter(None, (one.missing.get(OVER_TIME[0]) for one in every)))
-    return f"{said}and no metric over time is here{': ' * bool(reasons)}{'; '.join(reasons)}."
+    there = [name for name in OVER_TIME if any(name in one.table() for one in every)]
+    if there:
+        said += f"read {' and '.join(map(_SHORT.get, there))} beside it."
+        return " ".join([said, *_left(every, there), *_identical_frames(every), *_untold(every)])
+    reasons = _reasons(every, OVER_TIME[0])
+    return f"{said}and no metric over time is here{': ' * bool(reasons)}{reasons}."
+
+
+def _left(every: list[Comparison], there: list[str]) -> Iterator[str]:
+    """A sentence for each metric over time that is not here, where a reason is known."""
+    for name in (name for name in OVER_TIME if name not in there):
+        if reasons := _reasons(every, name):
+            yield f"No {_SHORT[name]} here: {reasons}."
+
+
+def _reasons(every: list[Comparison], name: str) -> str:
+    return "; ".join(dict.fromkeys(filter(None, (one.missing.get(name) for one in every))))
 
 
 def _identical_frames(every: list[Comparison]) -> Iterator[str]:

@@ -30,6 +30,7 @@ _STYLES = [
     {"selector": "caption", "props": "caption-side: bottom; text-align: left; padding-top: .5em"},
     {"selector": "th, td", "props": "text-align: left; padding: .3em .5em"},
 ]
+_UNFOLDING = "<details><summary>all</summary>{}</details>"
 _PROMPT = {"min-width": "12em", "max-width": "20em", "white-space": "normal"}
 
 
@@ -80,14 +81,18 @@ def every_pair(comparisons: Iterable[Comparison]) -> Html:
 
 
 def what_ran(sets: Iterable[GenerationSet]) -> Styler:
-    """:func:`~workbench.eval.census.census` of several sets, narrow enough for a page."""
+    """:func:`~workbench.eval.census.census` of several sets, narrow enough for a page.
+
+    Names of layers unfold by a click.
+    """
     table = census(sets)
+    shown = {"weights_mib": "{:.2f}", "weight_error": "{:.3g}", "layers": _UNFOLDING}
     return (
         _styled(table, "")
-        .format({"weights_mib": "{:.2f}", "weight_error": "{:.3g}"}, escape="html", na_rep="–")
+        .format(shown, escape="html", na_rep="–")
         .format_index({name: _breakable(name) for name in table}.get, axis=1)
-        .set_properties(subset=["reason"], **{"min-width": "10em"})
-        .set_properties(subset=["layers"], **{"min-width": "16em", "overflow-wrap": "anywhere"})
+        .set_properties(subset=["reason"], **{"min-width": "8em"})
+        .set_properties(subset=["layers"], **{"overflow-wrap": "anywhere"})
     )
 
 

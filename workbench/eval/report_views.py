@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from workbench.eval.clip_figures import clip_players
 from workbench.eval.comparison import Comparison
+from workbench.eval.floor_guard import refuse_foreign_floor
 from workbench.eval.labels import labels
 from workbench.eval.media import Html, grid
 
@@ -22,9 +23,12 @@ def one_prompt(
 
     Raises:
         SpecError: no such prompt in the reference of pictures.
-        ComparisonRefused: what :func:`~workbench.eval.clip_figures.clip_players` refuses.
+        ComparisonRefused: a floor of another reference; of videos what
+            :func:`~workbench.eval.clip_figures.clip_players` refuses.
     """
     every = list(comparisons)
+    for one in every:
+        refuse_foreign_floor(one.reference, floor)
     if floor.of_videos:
         return clip_players(every, prompt, floor=floor)
     sets = [floor.reference, floor.candidate, *(one.candidate for one in every)]

@@ -119,7 +119,10 @@ def conditions(one: Benchmark) -> dict[str, Any]:
         "model": (launch.model.source, launch.model.revision),
         "size": (drawn.width, drawn.height, drawn.num_frames),
         "num_inference_steps": drawn.num_inference_steps,
-        "guidance": (drawn.guidance_scale, drawn.true_cfg_scale, drawn.negative_prompt),
+        "guidance": tuple(
+            getattr(drawn, name)
+            for name in ("guidance_scale", "guidance_scale_2", "true_cfg_scale", "negative_prompt")
+        ),
         "prompts": workload.prompts.prompts,
         "images": workload.images,
         "attention_backend": one.audit.attention_backend,

@@ -9,6 +9,7 @@ import pandas as pd
 
 from workbench.eval.comparison import Comparison, compare
 from workbench.eval.floor import NoiseFloor
+from workbench.eval.floor_guard import refuse_foreign_floor
 from workbench.eval.labels import label, labels
 from workbench.eval.ordering import OVER_TIME, median_psnr, time_note
 from workbench.records import GenerationSet
@@ -78,10 +79,11 @@ def summary(
         ``attrs["drawn"]`` what one item is: a picture or a video.
 
     Raises:
-        ComparisonRefused: a candidate that :func:`compare` refuses, or a floor without a repeat of
-            the reference.
+        ComparisonRefused: a candidate that :func:`compare` refuses, a floor without a repeat of
+            the reference, or one of another model, precision, sampling or first frames.
     """
     repeat = floor.repeat if isinstance(floor, NoiseFloor) else floor
+    refuse_foreign_floor(reference, repeat)
     compared = [
         one
         if isinstance(one, Comparison) or _not_applied(one)

@@ -173,7 +173,8 @@ def temporal_flickering(clip: Any) -> float:
 
 def steadiness(clip: np.ndarray, white: float) -> float:
     """:func:`temporal_flickering` of [frames, h, w, c]."""
-    changes = [np.abs(b.astype(np.float64) - a).mean() for a, b in pairwise(clip)]
+    kind = np.int16 if white == 255 else np.float64  # a quarter of the time, and the same sum
+    changes = [np.abs(b.astype(kind) - a).mean(dtype=np.float64) for a, b in pairwise(clip)]
     return float(1 - np.mean(changes) / white)
 
 

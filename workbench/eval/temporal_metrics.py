@@ -89,6 +89,8 @@ class NearVBench:
 
     key: str
     """Ours: of TEMPORAL, or of what ``temporal_scores`` gives beside it."""
+    beside: str
+    """The metric of TEMPORAL that it is, or that it stands beside."""
     dimension: str
     """VBench's name."""
     same: bool
@@ -98,10 +100,17 @@ class NearVBench:
     ours: str
     """What is taken here instead."""
 
+    def __str__(self) -> str:
+        own = "" if self.key == self.beside else f", as {self.key}"
+        return (
+            f"{self.dimension}: {'the same number' if self.same else 'near, another number'}{own}"
+        )
+
 
 VBENCH = (
     NearVBench(
         key="temporal_flickering",
+        beside="flicker_error",
         dimension="temporal_flickering",
         same=True,
         theirs="1 - mean |a' - a| / white, of videos chosen because they stand still",
@@ -109,6 +118,7 @@ VBENCH = (
     ),
     NearVBench(
         key="subject_drift",
+        beside="subject_drift",
         dimension="subject_consistency",
         same=False,
         theirs="cosine of DINO features of whole frames, to the first and to the one before",
@@ -117,6 +127,7 @@ VBENCH = (
     ),
     NearVBench(
         key="background_drift",
+        beside="background_drift",
         dimension="background_consistency",
         same=False,
         theirs="cosine of CLIP features of whole frames, to the first and to the one before",
@@ -125,6 +136,7 @@ VBENCH = (
     ),
     NearVBench(
         key="warping_error",
+        beside="warping_error",
         dimension="motion_smoothness",
         same=False,
         theirs="how well a network (AMT) guesses each second frame from its neighbours",
@@ -132,6 +144,7 @@ VBENCH = (
     ),
     NearVBench(
         key="motion_candidate_px",
+        beside="motion_error",
         dimension="dynamic_degree",
         same=False,
         theirs="whether the fastest twentieth of RAFT's flow passes a threshold",

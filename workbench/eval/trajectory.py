@@ -122,7 +122,7 @@ def refuse_unaligned(reference: Trajectory, candidate: Trajectory) -> None:
         off = np.abs(reference.latents[0] - candidate.latents[0]).max()
         raise ComparisonRefused(
             f"the initial latents differ by up to {off:.3g}, so the runs had different noise; "
-            "generate both with the same seed and generator_device='cpu'"
+            "generate both again here at one dtype, with force=True"
         )
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from workbench.errors import SpecError
 from workbench.first_frames import InputImage, decoded, fitted, read
 from workbench.recipes import Calibration
-from workbench.spec import PIXELS_PER_TOKEN
+from workbench.zoo.component_configs import pixels_of_a_patch
+from workbench.zoo.families import family_of
 from workbench.zoo.models import default_sampling
+
+_SECOND = "guidance_scale_2"
 
 
 def input_images(source: Path, calibration: Calibration) -> list[InputImage | None]:
@@ -27,10 +30,10 @@ def input_images(source: Path, calibration: Calibration) -> list[InputImage | No
     """
     if not calibration.images:
         return [None] * len(calibration.prompts)
-    size = _size(source, calibration)
+    size, multiple = _size(source, calibration), pixels_of_a_patch(source)
     given = zip(calibration.images, calibration.image_sha256 or (), strict=True)
     found = [
-        None if file is None else fitted(_read(file, digest), size, PIXELS_PER_TOKEN)
+        None if file is None else fitted(_read(file, digest), size, multiple)
         for file, digest in given
     ]
     return found * len(calibration.prompts) if len(found) == 1 else found
@@ -89,5 +92,17 @@ def call_arguments(source: Path, calibration: Calibration, guidance: str) -> dic
     if calibration.num_frames is not None:
         arguments["num_frames"] = calibration.num_frames
     arguments["width"], arguments["height"] = _size(source, calibration)
-    arguments[guidance] = calibration.guidance_scale
+    arguments |= _guidance(source, calibration, served, guidance)
     return {**arguments, "output_type": "latent"}
+
+
+def _guidance(
+    source: Path, calibration: Calibration, served: Mapping[str, Any], name: str
+) -> dict[str, float]:
+    """What was asked for, else what the model is served with; of a second transformer too."""
+    first, second = calibration.guidance_scale, calibration.guidance_scale_2
+    if first is None:
+        own = served.get(name)  # a card need not say it
+        first = family_of(source).sampling[name] if own is None else own
+    second = served.get(_SECOND) if second is None else second
+    return {name: first} if second is None else {name: first, _SECOND: second}

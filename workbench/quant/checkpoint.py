@@ -117,7 +117,7 @@ def _alive(process: int) -> bool:
 
 def _make(source: Path, done: Path, raw: Path, spec: QuantizeSpec, plan: Plan) -> dict[str, Any]:
     from workbench.quant import autoround, modelopt
-    from workbench.quant.layers import check_layers, layer_errors
+    from workbench.quant.layers import check_layers, coverage, layer_errors
 
     quantizer = {"auto-round": autoround, "modelopt": modelopt}[spec.recipe.method]
     plan = quantizer.run(
@@ -135,6 +135,7 @@ def _make(source: Path, done: Path, raw: Path, spec: QuantizeSpec, plan: Plan) -
     return {
         "layers": [asdict(error) for error in errors],
         "kept": plan.kept,
+        "coverage": {name: coverage(source / name, plan.layers[name]) for name in plan.layers},
         "tensor_parallel_sizes": sizes_of(source, plan.layers, plan.preset, spec.recipe),
     }
 

@@ -8,13 +8,17 @@ from pathlib import Path
 from workbench.errors import SpecError
 from workbench.quant.ranks import inputs_unit, outputs_unit, run_quantized
 from workbench.recipes import KEEP, Calibration, QuantRecipe
+from workbench.sampling import Sampling
 from workbench.schemes import INTEGER
 from workbench.zoo.families import family_of, image_input_of
 from workbench.zoo.inventory import StoredLinear
+from workbench.zoo.models import default_sampling
 from workbench.zoo.names import fused_group, matches, nearest, siblings
 from workbench.zoo.presets import Preset, inside_blocks, kept_reason
+from workbench.zoo.sizes import drawable, second_problem
 
 Stored = Mapping[str, StoredLinear]
+_DRAWN = {"height", "width", "num_frames", "guidance_scale_2"}
 
 
 def recipe_fits(recipe: QuantRecipe, preset: Preset, components: tuple[str, ...]) -> None:
@@ -49,16 +53,28 @@ def recipe_fits(recipe: QuantRecipe, preset: Preset, components: tuple[str, ...]
         )
 
 
-def images_fit(calibration: Calibration, source: Path) -> None:
-    """Refuse images of a model that begins with a prompt alone, and none where each is needed.
+def calibration_fits(calibration: Calibration, source: Path) -> None:
+    """Refuse sizes, guidance and first frames that the model does not draw with.
 
     Args:
         calibration: The recipe's.
         source: Pipeline in diffusers layout.
 
     Raises:
-        SpecError: says which.
+        SpecError: frames of an image model, a size that would be cut, guidance of a second
+            transformer where there is one alone, images of a model that begins with a prompt, none
+            where each begins with one.
     """
+    asked = calibration.model_dump(include=_DRAWN, exclude_none=True)
+    served = {name: n for name, n in default_sampling(source).items() if name in _DRAWN}
+    family, sampling = family_of(source), Sampling(**{**served, **asked})
+    if problem := second_problem(source, family, sampling):
+        raise SpecError(problem)
+    drawable(source, family, sampling)
+    _images_fit(calibration, source)
+
+
+def _images_fit(calibration: Calibration, source: Path) -> None:
     takes, digests = image_input_of(source), calibration.image_sha256
     name = family_of(source).name
     if takes == "none" and digests:

@@ -12,8 +12,6 @@ from workbench.zoo.families import family_of
 
 LOG = logging.getLogger(__name__)
 CAPTION = "caption"
-_LIMITS = {"qwen-image": 1024, "flux": 512, "wan": 512}
-"""Tokens of a prompt at which diffusers' pipelines cut, where the tokenizer does not."""
 
 
 def read_dataset(file: str | Path, nsamples: int | None = None) -> tuple[str, ...]:
@@ -80,7 +78,7 @@ def warn_truncated(source: Path, prompts: Sequence[str]) -> int:
     """
     cut: set[str] = set()
     for folder in sorted(source.glob("tokenizer*")):
-        limit, lengths = _lengths(folder, prompts, _LIMITS.get(family_of(source).name))
+        limit, lengths = _lengths(folder, prompts, family_of(source).prompt_tokens)
         long = [text for text, length in zip(prompts, lengths, strict=True) if length > limit]
         if long:
             LOG.warning(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,14 +18,13 @@ from workbench.errors import NotSupportedHere
 from workbench.quant.calls import call_arguments
 from workbench.quant.plan import Plan
 from workbench.recipes import QuantRecipe
-from workbench.spec import PIXELS_PER_TOKEN
+from workbench.zoo.component_configs import pixels_of_a_patch, vae_of
+from workbench.zoo.families import Family
 from workbench.zoo.inventory import StoredLinear, linears
 from workbench.zoo.weights import weight_bytes
 
 LOG = logging.getLogger(__name__)
 GIB = 1 << 30
-_FRAMES_PER_LATENT = 4  # Wan's VAE: 1 + (frames - 1) / 4
-_TEXT_TOKENS = {"flux": 512, "wan": 512}  # padded to that length; others take the prompt's own
 _TOKENS_PER_WORD = 1.5
 _TEMPLATE_TOKENS = 8
 _BACKWARD = 3.0
@@ -199,15 +198,21 @@ def free_bytes() -> int:
 def _load(source: Path, recipe: QuantRecipe, plan: Plan) -> _Load:
     calibration, family = recipe.calibration, plan.family
     call = call_arguments(source, calibration, family.guidance)
-    frames = 1 + ((call.get("num_frames") or 1) - 1) // _FRAMES_PER_LATENT
-    image = call["height"] * call["width"] // PIXELS_PER_TOKEN**2 * frames
-    words = sum(len(prompt.split()) for prompt in calibration.prompts) / len(calibration.prompts)
-    text = _TEXT_TOKENS.get(family.name, int(_TEMPLATE_TOKENS + _TOKENS_PER_WORD * words))
-    guided = calibration.guidance_scale > 1 and "negative_prompt" in call
+    frames = 1 + ((call.get("num_frames") or 1) - 1) // vae_of(source / "vae").temporal
+    image = call["height"] * call["width"] // pixels_of_a_patch(source) ** 2 * frames
+    guided = call[family.guidance] > 1 and "negative_prompt" in call
     steps = calibration.num_inference_steps * (2 if guided else 1)
     # Experts share the schedule, so that each sees a part of the steps.
     passes = len(calibration.prompts) * max(1, steps // len(plan.layers))
-    return _Load(image=image, text=text, passes=passes)
+    return _Load(image=image, text=_text_tokens(family, calibration.prompts), passes=passes)
+
+
+def _text_tokens(family: Family, prompts: Sequence[str]) -> int:
+    """Those of a padded prompt, or as many as the prompts have on average."""
+    if family.pads_prompts and family.prompt_tokens:
+        return family.prompt_tokens
+    words = sum(len(prompt.split()) for prompt in prompts) / len(prompts)
+    return int(_TEMPLATE_TOKENS + _TOKENS_PER_WORD * words)
 
 
 def _blocks(found: Mapping[str, StoredLinear], plan: Plan) -> dict[str, dict[str, StoredLinear]]:

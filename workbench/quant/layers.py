@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -73,6 +73,18 @@ def layer_errors(
                 relative_error=error,
                 parameters=original.numel(),
             )
+
+
+def coverage(source: Path, layers: Iterable[str]) -> float:
+    """Share of a transformer's linear parameters that are quantized, 0 to 1.
+
+    Args:
+        source: Component folder of the 16-bit model.
+        layers: Its quantized linears.
+    """
+    stored = linears(source)
+    every = sum(one.parameters for one in stored.values())
+    return sum(stored[name].parameters for name in layers) / every
 
 
 def _written(folder: Path, preset: Preset) -> dict[str, StoredLinear]:

@@ -67,7 +67,7 @@ def make_plan(source: Path, recipe: QuantRecipe, *, tensor_parallel_size: int = 
     components = _transformers(source, family)
     checks.recipe_fits(recipe, preset, components)
     if recipe.calibration is not None:
-        checks.images_fit(recipe.calibration, source)
+        checks.calibration_fits(recipe.calibration, source)
     stored = {component: linears(source / component) for component in components}
     checks.rules_match(recipe, preset, stored)
     layers, kept = {}, {}

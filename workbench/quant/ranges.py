@@ -13,7 +13,7 @@ from workbench import zoo
 from workbench.errors import QuantizationFailed
 from workbench.first_frames import warn_of_scaled
 from workbench.quant.calls import input_images
-from workbench.quant.checks import images_fit
+from workbench.quant.checks import calibration_fits
 from workbench.quant.pipelines import Clock, linear_modules, load_pipeline, run_prompts
 from workbench.recipes import Calibration
 from workbench.specs import ModelRef
@@ -40,7 +40,8 @@ def activation_ranges(model: ModelRef | str, calibration: Calibration) -> pd.Dat
 
     Raises:
         ModelNotFound: no pipeline there, or of an unknown family.
-        SpecError: images that cannot be used, or none where the model begins with one.
+        SpecError: a size that the model would cut, images that cannot be used, or none where it
+            begins with one.
         QuantizationFailed: a run failed, or an input was not finite.
     """
     import pandas as pd
@@ -48,7 +49,7 @@ def activation_ranges(model: ModelRef | str, calibration: Calibration) -> pd.Dat
     reference = model if isinstance(model, ModelRef) else ModelRef(model)
     source = zoo.locate(reference)
     family = family_of(source)
-    images_fit(calibration, source)
+    calibration_fits(calibration, source)
     warn_of_scaled(filter(None, input_images(source, calibration)), stacklevel=3)
     pipeline = load_pipeline(source, trust=reference.trust_remote_code)
     parts = {name: getattr(pipeline, name, None) for name in family.transformers}

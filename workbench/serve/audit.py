@@ -149,6 +149,8 @@ def _verdict(
     if missing or any(not layer.scheme for layer in quantized):
         return "partly"
     kept = [layer for layer in layers if not layer.quantized]
+    if {layer.component for layer in kept} - {layer.component for layer in quantized}:
+        return "partly"  # a whole transformer, even where its files say so
     if spec.quantization is None:
         return "partly" if any(not layer.by_design for layer in kept) else "as requested"
     return "partly" if any(_inside(layer, expected) for layer in kept) else "as requested"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from workbench.serve.plan_rules import (
 from workbench.specs import LaunchSpec, Sampling
 from workbench.zoo.families import Family
 from workbench.zoo.parallel import support_of
+from workbench.zoo.sizes import second_problem
 
 MOST_CPU_WORKERS = 8
 STEPWISE = ("qwen-image",)
@@ -55,14 +56,33 @@ def check_launch(spec: LaunchSpec, family: Family, folder: Path) -> None:
     check_plan(spec, family, folder, devices)
 
 
-def check_sampling(spec: LaunchSpec, family: Family, sampling: Sampling) -> None:
-    """Refuse a sampling that the launched layout cannot serve.
+def check_sampling(spec: LaunchSpec, family: Family, folder: Path, sampling: Sampling) -> None:
+    """Refuse a sampling that the launched model or its layout cannot serve.
 
     Raises:
-        SpecError: CFG-parallel without two branches.
+        SpecError: CFG-parallel without two branches, or guidance of a transformer that is not
+            there.
     """
-    if problem := guidance_problem(support_of(family.name), spec.parallelism, sampling):
+    problem = second_problem(folder, family, sampling) or guidance_problem(
+        support_of(family.name), spec.parallelism, sampling
+    )
+    if problem:
         raise SpecError(problem)
+
+
+def check_prompts(spec: LaunchSpec, family: Family, prompts: Iterable[str]) -> None:
+    """Refuse a prompt that the pipeline would fail on, and the engine with it.
+
+    models/wan2_2/pipeline_wan2_2.py:704 and pipeline_wan2_2_i2v.py:490; plain diffusers takes it.
+
+    Raises:
+        SpecError: an empty prompt of a video.
+    """
+    if family.draws_videos and spec.runtime != "diffusers" and not all(prompts):
+        raise SpecError(
+            f"the prompt '' is empty, and vLLM-Omni draws no {family.name} video without one; say "
+            "what to draw, or give ' ', which says nothing"
+        )
 
 
 def check_steps(folder: Path, sampling: Sampling) -> None:

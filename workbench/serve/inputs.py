@@ -12,8 +12,8 @@ from workbench.errors import SpecError
 from workbench.first_frames import InputImage, fitted, opened, warn_of_scaled
 from workbench.records import Generation
 from workbench.sampling import check_image_count
-from workbench.serve.plan_configs import pixels_of_a_patch
 from workbench.specs import Sampling
+from workbench.zoo.component_configs import pixels_of_a_patch
 from workbench.zoo.families import Family, image_input_of
 
 _RGB = 3  # axes of one array

@@ -13,9 +13,9 @@ from typing import Any
 
 from workbench.errors import ModelNotFound
 from workbench.serve.expected import components, method_of
-from workbench.serve.plan_configs import ENCODER_HEADS, Vae, heads_of, vae_of
 from workbench.serve.shards import Share, share_of
 from workbench.specs import LaunchSpec
+from workbench.zoo.component_configs import ENCODER_HEADS, Vae, heads_of, vae_of
 from workbench.zoo.families import Family
 from workbench.zoo.inventory import StoredLinear, modules
 from workbench.zoo.parallel import Support, support_of

@@ -10,7 +10,6 @@ from workbench.errors import NotSupportedHere, SpecError
 from workbench.serve.defaults import full_sampling
 from workbench.serve.expected import components
 from workbench.serve.layouts import describe
-from workbench.serve.plan_configs import vae_of
 from workbench.serve.plan_facts import Facts, facts_of
 from workbench.serve.plan_layouts import Layouts
 from workbench.serve.plan_memory import tokens_of, weights_of
@@ -18,6 +17,7 @@ from workbench.serve.plan_result import gib
 from workbench.serve.plan_rules import patches_problem, sequence_problem, support_problems
 from workbench.serve.plan_schemes import scheme_rows
 from workbench.specs import LaunchSpec, Sampling
+from workbench.zoo.component_configs import vae_of
 from workbench.zoo.families import Family
 from workbench.zoo.parallel import support_of
 

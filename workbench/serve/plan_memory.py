@@ -11,9 +11,9 @@ from __future__ import annotations
 from functools import cache, partial
 from math import ceil
 
-from workbench.serve.plan_configs import Vae
 from workbench.serve.plan_facts import Facts
 from workbench.specs import Parallelism, Sampling
+from workbench.zoo.component_configs import Vae
 from workbench.zoo.presets import inside_blocks
 
 GIB = 2**30

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from workbench.sampling import Sampling, nearest_multiples
+from workbench.sampling import Sampling
 from workbench.specs import Parallelism
-from workbench.zoo.families import Family
 from workbench.zoo.parallel import PLAIN_VAE, Support
+
+SECOND = "guidance_scale_2"
 
 
 def heads_problem(
@@ -102,14 +103,15 @@ def guidance_problem(support: Support, layout: Parallelism, sampling: Sampling) 
     """
     if layout.cfg_parallel_size == 1 or not support.guidance:
         return None
-    scale = getattr(sampling, support.guidance)
-    if scale and scale > 1 and sampling.negative_prompt is not None:
-        return None
-    return (
-        f"cfg_parallel_size=2 splits two branches, but {support.guidance}={scale} with "
-        f"negative_prompt={sampling.negative_prompt!r} has one; set {support.guidance} above 1 "
-        "and a negative_prompt, or launch with cfg_parallel_size=1"
-    )
+    for name in (support.guidance, *([SECOND] if sampling.guidance_scale_2 is not None else [])):
+        scale = getattr(sampling, name)
+        if not scale or scale <= 1 or sampling.negative_prompt is None:
+            return (
+                f"cfg_parallel_size=2 splits two branches, but {name}={scale} with "
+                f"negative_prompt={sampling.negative_prompt!r} has one; set {name} above 1 "
+                "and a negative_prompt, or launch with cfg_parallel_size=1"
+            )
+    return None
 
 
 def ring_problem(layout: Parallelism, *, on_cpu: bool) -> str | None:
@@ -146,32 +148,6 @@ def sequence_problem(support: Support, layout: Parallelism, tokens: int) -> str 
         "ranks, and ring attention takes no mask for the padding; use ulysses_degree alone, or "
         "another height and width"
     )
-
-
-def frames_problem(family: Family, sampling: Sampling) -> str | None:
-    """Images have no frames."""
-    frames = sampling.num_frames
-    if frames is None or family.draws_videos:
-        return None
-    return f"num_frames={frames}: {family.name} draws images; leave num_frames out"
-
-
-def size_problem(sampling: Sampling, multiple: int) -> str | None:
-    """The engine rounds a size down to whole patches; models/wan2_2/pipeline_wan2_2.py:705.
-
-    Args:
-        sampling: What is asked for.
-        multiple: Pixels of a patch of the transformer.
-    """
-    for name in ("height", "width"):
-        asked = getattr(sampling, name)
-        if asked is not None and asked % multiple:
-            nearest = " or ".join(map(str, nearest_multiples(asked, multiple)))
-            return (
-                f"{name}={asked}: this model draws multiples of {multiple} pixels, and the engine "
-                f"would draw {asked // multiple * multiple}; use {nearest}"
-            )
-    return None
 
 
 def device_problem(

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from workbench import zoo
+from workbench.errors import SpecError
 from workbench.records import Checkpoint
 from workbench.serve.defaults import full_sampling
 from workbench.serve.expected import components, quantization_config
@@ -15,11 +16,11 @@ from workbench.serve.plan_facts import Facts, facts_of
 from workbench.serve.plan_layouts import Layouts
 from workbench.serve.plan_memory import GIB
 from workbench.serve.plan_result import Plan
-from workbench.serve.sizes import drawable
 from workbench.serve.stored import stored_label
 from workbench.spec import Spec
 from workbench.specs import LaunchSpec, ModelRef, Sampling
 from workbench.zoo.families import Family, family_of
+from workbench.zoo.sizes import drawable, second_problem
 
 MOST_GPUS = 64
 
@@ -87,6 +88,8 @@ def plan(
     wanted = full_sampling(folder, sampling)
     facts = facts_of(spec, family, folder)
     drawn, note = drawable(folder, family, wanted)
+    if problem := second_problem(folder, family, drawn):
+        raise SpecError(problem)
     layouts = Layouts(
         facts,
         drawn,

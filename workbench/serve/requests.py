@@ -15,10 +15,9 @@ from workbench.first_frames import InputImage
 from workbench.records import Checkpoint
 from workbench.sampling import VAE_FRAMES
 from workbench.serve.defaults import full_sampling
-from workbench.serve.guards import check_sampling, check_steps
+from workbench.serve.guards import check_prompts, check_sampling, check_steps
 from workbench.serve.inputs import input_images
 from workbench.serve.plan_guards import check_sequence
-from workbench.serve.sizes import drawable
 from workbench.serve.stored import stored_label
 from workbench.specs import (
     GenerateSpec,
@@ -30,6 +29,7 @@ from workbench.specs import (
     Workload,
 )
 from workbench.zoo.families import family_of
+from workbench.zoo.sizes import drawable
 
 BYTES_A_PIXEL = 6  # PNG of a photograph, generously
 LATENT_BYTES_A_PIXEL = 1  # float32, 16 channels, 8 x 8 pixels a latent; 48 channels, 16 x 16: 0.75
@@ -76,10 +76,10 @@ def asked_for(
     Warns where another number of frames is drawn than asked for, or an image is scaled.
 
     Raises:
-        SpecError: a sampling or images that the launched model cannot serve.
+        SpecError: prompts, a sampling or images that the launched model cannot serve.
     """
-    full = _checked(launch, folder, sampling)
     texts = prompts if isinstance(prompts, PromptSet) else PromptSet(prompts)
+    full = _checked(launch, folder, texts, sampling)
     found = input_images(images, texts.prompts, folder, family_of(folder), full)
     spec = GenerateSpec(
         launch=launch,
@@ -106,10 +106,10 @@ def asked_load(launch: LaunchSpec, folder: Path, workload: Workload, images: Any
     """The full workload; warns as :func:`asked_for` does.
 
     Raises:
-        SpecError: a sampling that the launched layout cannot serve, images that the model does not
-            take or needs, or others than the workload names.
+        SpecError: prompts or a sampling that the launched model cannot serve, images that it does
+            not take or needs, or others than the workload names.
     """
-    full = _checked(launch, folder, workload.sampling)
+    full = _checked(launch, folder, workload.prompts, workload.sampling)
     found = input_images(images, workload.prompts.prompts, folder, family_of(folder), full)
     digests = _digests(found)
     if workload.images not in (None, digests):
@@ -125,12 +125,15 @@ def _digests(images: dict[str, InputImage]) -> tuple[str, ...] | None:
     return tuple(image.sha256 for image in images.values()) or None
 
 
-def _checked(launch: LaunchSpec, folder: Path, sampling: Sampling | None) -> Sampling:
+def _checked(
+    launch: LaunchSpec, folder: Path, prompts: PromptSet, sampling: Sampling | None
+) -> Sampling:
     family = family_of(folder)
+    check_prompts(launch, family, prompts.prompts)
     full, note = drawable(folder, family, full_sampling(folder, sampling))
     if note:
         warnings.warn(note, stacklevel=4)
-    check_sampling(launch, family, full)
+    check_sampling(launch, family, folder, full)
     check_steps(folder, full)
     check_sequence(launch, family, folder, full)
     return full

@@ -58,7 +58,8 @@ class Server(ServerSession):
 
         A server hands out no latents: the pictures can be looked at and scored, and asking for the
         trajectory of one, as :func:`workbench.compare` does, raises StoreError. Videos come as MP4,
-        which is lossy: frames are stored as decoded, with ``codec`` set, beside the file.
+        which is lossy: frames are stored as decoded, with ``codec`` set, beside the file. The loss
+        is as large as that of low precision (docs/architecture.md), and scores hold both.
 
         Raises:
             NotSupportedHere: the chat route on a GPU, where noise would come from another source.

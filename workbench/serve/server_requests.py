@@ -109,7 +109,7 @@ def check_route(route: Route, sampling: Sampling) -> None:
         raise SpecError(
             f"num_inference_steps={sampling.num_inference_steps}: a server takes up to {MOST_STEPS}"
         )
-    for name in ("guidance_scale", "true_cfg_scale"):
+    for name in ("guidance_scale", "guidance_scale_2", "true_cfg_scale"):
         if (getattr(sampling, name) or 0) > MOST_GUIDANCE:
             raise SpecError(
                 f"{name}={getattr(sampling, name)}: a server takes up to {MOST_GUIDANCE:g}"

@@ -24,9 +24,13 @@ class Family:
     transformers: tuple[str, ...] = ("transformer",)
     """Components that are quantized, where present."""
     sampling: dict[str, Any] = field(default_factory=dict)
-    """Sampling fields that the pipeline is made for."""
+    """Sampling fields that the pipeline is made for; see :func:`sampling_of`."""
     guidance: str = "guidance_scale"
     """The Sampling field that scales classifier-free guidance."""
+    prompt_tokens: int | None = None
+    """Where diffusers' pipeline cuts a prompt; None leaves that to the tokenizer."""
+    pads_prompts: bool = False
+    """Whether every prompt is padded to that length."""
     image_input: Literal["none", "some", "needed"] = "none"
     """Whether it draws from a first frame; ``some`` of its models do, those whose index says
     ``expand_timesteps``."""
@@ -39,6 +43,8 @@ class Family:
         return "num_frames" in self.sampling
 
 
+_TI2V = {"fps": 24.0}
+"""What Wan2.2-TI2V-5B has apart from the others of its class."""
 _NOT_TRIED = "its generation is not wired up in the workbench; names, presets and layouts are"
 _WAN = Family(
     name="wan",
@@ -52,6 +58,8 @@ _WAN = Family(
         "num_frames": 81,
         "fps": 16.0,
     },
+    prompt_tokens=512,
+    pads_prompts=True,
     image_input="some",
 )
 FAMILIES = (
@@ -59,11 +67,14 @@ FAMILIES = (
         name="qwen-image",
         pipelines=("QwenImagePipeline",),
         guidance="true_cfg_scale",
+        prompt_tokens=512,
         sampling={"height": 1024, "width": 1024, "true_cfg_scale": 4.0, "negative_prompt": " "},
     ),
     Family(
         name="flux",
         pipelines=("FluxPipeline",),
+        prompt_tokens=512,
+        pads_prompts=True,
         sampling={"height": 1024, "width": 1024, "guidance_scale": 3.5},
     ),
     _WAN,
@@ -153,8 +164,21 @@ def image_input_of(folder: Path) -> Literal["none", "optional", "needed"]:
     family = family_of(folder)
     if family.image_input != "some":
         return family.image_input
-    index = json.loads((folder / _INDEX).read_text())
-    return "optional" if index.get("expand_timesteps") else "none"
+    return "optional" if _is_ti2v(folder) else "none"
+
+
+def sampling_of(folder: Path) -> dict[str, Any]:
+    """Sampling fields that a model is made for, where its folder has no card that says them.
+
+    Args:
+        folder: Pipeline in diffusers layout.
+
+    Raises:
+        ModelNotFound: as :func:`family_of`.
+    """
+    family = family_of(folder)
+    own = _TI2V if family.image_input == "some" and _is_ti2v(folder) else {}
+    return {**family.sampling, **own}
 
 
 def family_named(name: str) -> Family:
@@ -167,6 +191,10 @@ def family_named(name: str) -> Family:
         if family.name == name:
             return family
     raise ModelNotFound(f"no family {name!r}; there are {', '.join(one.name for one in FAMILIES)}")
+
+
+def _is_ti2v(folder: Path) -> bool:
+    return bool(json.loads((folder / _INDEX).read_text()).get("expand_timesteps"))
 
 
 def _class_names(folder: Path) -> list[str]:

@@ -71,9 +71,9 @@ def default_sampling(folder: Path) -> dict[str, Any]:
     card = folder / CARD
     if card.is_file():
         return json.loads(card.read_text())["sampling"]
-    from workbench.zoo.families import family_of
+    from workbench.zoo.families import sampling_of
 
-    return dict(family_of(folder).sampling)
+    return sampling_of(folder)
 
 
 def has_random_weights(folder: Path) -> bool:

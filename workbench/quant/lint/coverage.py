@@ -14,6 +14,16 @@ from workbench.zoo.presets import inside_blocks, kept_reason
 _COMPARED = ("bits", "group_size", "sym", "data_type", "packing_format")
 
 
+def shares(subject: Subject) -> dict[str, float]:
+    """Transformer -> share of its linear parameters in fewer than 16 bits, 0 to 1."""
+    return {
+        component.name: sum(one.parameters for one in component.quantized.values())
+        / max(sum(one.parameters for one in component.linears.values()), 1)
+        for component in subject.transformers
+        if component.linears
+    }
+
+
 def check_pipeline(subject: Subject) -> Iterator[Finding]:
     """Rules about more than one component, or about the folder."""
     yield from subject.broken

@@ -28,6 +28,8 @@ class LintReport:
     """Component -> ``used`` bytes, None if a file is missing, and ``total`` bytes on disk."""
     bytes_by_scheme: dict[str, dict[str, int]]
     """Component -> number format -> bytes, scales counted with their weights."""
+    coverage: dict[str, float]
+    """Transformer -> share of its linear parameters in fewer than 16 bits, 0 to 1."""
     method: MethodName
     """Of the first quantized transformer, as spelled and by its one name."""
     stock: tuple[Prediction, ...]
@@ -62,6 +64,9 @@ class LintReport:
         for title, predictions in (("stock vLLM-Omni", self.stock), ("with plugin", self.plugin)):
             told = [str(p) for p in predictions if p.method or p.outcome != "16 bit"]
             lines.append(f"  {title}: {'; '.join(told) or 'all in 16 bit'}")
+        if any(self.coverage.values()):
+            told = [f"{name} {share:.0%}" for name, share in self.coverage.items()]
+            lines.append(f"  quantized, of linear parameters: {', '.join(told)}")
         lines.append(f"  bytes: {'; '.join(self._sizes())}")
         return "\n".join(lines)
 

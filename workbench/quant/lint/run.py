@@ -7,7 +7,7 @@ from pathlib import Path
 
 from workbench import zoo
 from workbench.quant.lint import bytes_on_disk
-from workbench.quant.lint.coverage import check_pipeline
+from workbench.quant.lint.coverage import check_pipeline, shares
 from workbench.quant.lint.fields import check_fields
 from workbench.quant.lint.findings import SEVERITIES, Finding
 from workbench.quant.lint.folder import Component, Subject, open_folder
@@ -69,6 +69,7 @@ def lint(
         findings=tuple(sorted(dict.fromkeys(found), key=lambda f: order[f.severity])),
         bytes_by_component=bytes_on_disk.by_component(subject),
         bytes_by_scheme=bytes_on_disk.by_scheme(subject),
+        coverage=shares(subject),
         method=speaking.method if speaking else MethodName("", ""),
         stock=stock,
         plugin=repaired,
