@@ -30,17 +30,17 @@ step() {
 # shape NAME SECONDS MODEL ARGUMENTS...: a row a measurement, and a card of all of them
 shape() { step "$1" "$2" regimes.py "${@:3}" --card "$1"; }
 
-QWEN="Qwen-Image --steps 20 --load-steps 2 --step-execution --alone 2"
-FLUX="FLUX.1-dev --steps 28 --load-steps 4 --alone 3"
+QWEN="Qwen-Image --steps 20 --load-steps 2 --step-execution"
+FLUX="FLUX.1-dev --steps 28 --load-steps 2"
 MANY="--concurrency 1 4 8 16"
 for group in "$@"; do
     case $group in
-        qwen) shape qwen 900 $QWEN $MANY --only BF16 FP8 INT8 ;;
+        qwen) shape qwen 1200 $QWEN $MANY --only BF16 FP8 INT8 ;;
         qwen-checkpoints) shape qwen-checkpoints 900 $QWEN $MANY --only ModelOpt W4A16 ;;
         qwen-compiled) shape qwen-compiled 400 Qwen-Image --steps 20 --concurrency --only BF16 FP8 --compiled ;;
         overhead)
             shape flux-built 200 FLUX.1-dev --prepare --only none
-            step overhead 400 recording_overhead.py /tmp/shapes/FLUX.1-dev --rounds 60 --steps 4 --compiled
+            step overhead 400 recording_overhead.py /tmp/shapes/FLUX.1-dev --rounds 60 --steps 4 --compiled --card overhead
             ;;
         wan)
             for task in "wan-t2v" "wan-i2v --first-frames"; do
@@ -48,16 +48,18 @@ for group in "$@"; do
             done
             ;;
         ti2v) shape ti2v 600 Wan2.2-TI2V-5B --load-steps 4 --concurrency 1 --only BF16 FP8 W4A16 ;;
-        a14b) shape a14b 1200 Wan2.2-T2V-A14B --steps 0 --load-steps 2 --alone 2 --concurrency 1 --only BF16 FP8 W4A16 ;;
+        a14b) shape a14b 1200 Wan2.2-T2V-A14B --steps 0 --load-steps 2 --concurrency 1 --only BF16 FP8 W4A16 ;;
         layouts)
             shape qwen-tp2 500 $QWEN --concurrency 8 --only BF16 W4A16 --tp 2
             shape qwen-cfg2 400 $QWEN --concurrency --only BF16 W4A16 --cfg 2
             ;;
-        layouts-8bit) shape qwen-tp2-8bit 700 $QWEN --concurrency 8 --only FP8 INT8 ModelOpt --tp 2 ;;
+        layouts-8bit) shape qwen-tp2-8bit 700 $QWEN --alone 3 --concurrency 8 --only INT8 ModelOpt FP8 --tp 2 ;;
+        layouts-load) shape qwen-tp2-load 1200 $QWEN --alone 3 --concurrency 1 4 16 --only BF16 INT8 W4A16 FP8 ModelOpt mixed --tp 2 ;;
         qwen-mixed) shape qwen-mixed 700 $QWEN $MANY --only mixed ;;
-        flux) shape flux 1200 $FLUX $MANY ;;
-        flux-compiled) shape flux-compiled 400 $FLUX --concurrency --only BF16 FP8 --compiled ;;
-        flux-layouts) shape flux-tp2 900 $FLUX $MANY --only BF16 FP8 INT8 ModelOpt W4A16 --tp 2 ;;
+        flux) shape flux 1800 $FLUX $MANY --kernels ;;
+        flux-compiled) shape flux-compiled 900 $FLUX --concurrency 8 --only BF16 FP8 INT8 W4A16 --compiled --kernels ;;
+        flux-layouts) shape flux-tp2 900 $FLUX --alone 3 --concurrency 8 --only BF16 FP8 INT8 ModelOpt W4A16 --tp 2 ;;
+        flux-layouts-load) shape flux-tp2-load 1200 $FLUX --alone 3 --concurrency 1 4 16 --tp 2 ;;
         *) echo "no group $group; the cases of $0 are all there are" >&2; exit 2 ;;
     esac
 done

@@ -40,13 +40,13 @@ def main() -> None:
         "sampling": sampling,
     }
     reference = wb.generate(options.model, **request)
-    calibration = wb.Calibration(prompts=others, num_inference_steps=options.steps)
+    steps = options.calibration_steps or options.steps
+    calibration = wb.Calibration(prompts=others, num_inference_steps=steps)
     if options.first_frames:
         request["images"] = _one_a_prompt(reference)
         reference = wb.generate(options.model, **request)
         drawn = wb.generate(options.model, others, sampling=sampling)
-        files = [sorted(clip.folder.glob("frames/*.png"))[0] for clip in drawn]
-        calibration = calibration.but(images=files)
+        calibration = calibration.but(images=drawn)
     floor = wb.noise_floor(
         reference, attention_backends=options.backends, diffusers=options.diffusers
     )
@@ -101,6 +101,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--iters", type=int, default=200)
+    parser.add_argument("--calibration-steps", type=int, help="as --steps unless given")
     parser.add_argument("--first-frames", action="store_true", help="image-to-video")
     parser.add_argument("--card", help="name of the run card; its key unless given")
     parser.add_argument(

@@ -1,11 +1,11 @@
 """What the workbench costs: bare ``Omni.generate``, a benchmark's request, and a recorded one.
 
-    python benchmarks/recording_overhead.py [MODEL] [--rounds 20] [--steps 20] [--compiled]
+    python benchmarks/recording_overhead.py [MODEL] [--rounds 20] [--steps 20] [--card NAME]
 
 All three in one engine, round by round, the order turned every time. Prints the median of the
 ratios to the bare call of the same round with its 95 % bootstrap interval, and whether that decides
-the aims (a load at most 1.01, recorded at most 1.03). Recording is included up to the arrays in
-hand, and of a load what its row says.
+the aims (a load at most 1.01, recorded at most 1.03); writes a card of every round. Recording is
+included up to the arrays in hand, and of a load what its row says.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.stats import bootstrap
 
 import workbench as wb
+from workbench import store
+from workbench.eval.speed_spread import CERTAIN
+from workbench.provenance import provenance
 from workbench.serve import omni
 from workbench.serve.engine import Engine
 from workbench.serve.requests import asked_load, launch_spec
@@ -35,12 +39,19 @@ def main() -> None:
     with Engine(spec, folder) as engine:
         ways = _ways(engine, workload, asked_load(spec, folder, workload, None).workload.sampling)
         taken = np.array([_round(number, ways) for number in range(-1, options.rounds)][1:])
+        audit = engine.audit
     bare, *others = taken.T
     print(
         f"bare: median {np.median(bare):.3f} s of {len(bare)}, {bare.min():.3f} to {bare.max():.3f}"
     )
     for (name, aim), seconds in zip(AIMS.items(), others, strict=True):
         print(_judged(name, seconds / bare, aim))
+    folder = store.root() / "cards"
+    store.make_folder(folder)
+    card = {**_card(taken), "launch": spec.model_dump(mode="json"), "steps": options.steps}
+    card["attention_backend"] = audit.attention_backend
+    store.write_json(folder / f"{options.card}.json", card)
+    print(f"card: {folder / options.card}.json")
 
 
 def _ways(
@@ -72,13 +83,40 @@ def _round(number: int, ways: dict[str, Callable[[int], float]]) -> list[float]:
     return [taken[name] for name in names]
 
 
+def _card(taken: np.ndarray) -> dict[str, Any]:
+    """Every round, and what it comes to.
+
+    Args:
+        taken: seconds [rounds, ways], the bare call first.
+    """
+    bare, *others = taken.T
+    return {
+        "schema_version": 1,
+        "seconds": {name: one.tolist() for name, one in zip(("bare", *AIMS), taken.T, strict=True)},
+        "ratios": {
+            name: {"each": (one / bare).tolist(), "aim": AIMS[name], **_summed(one / bare)}
+            for name, one in zip(AIMS, others, strict=True)
+        },
+        "provenance": provenance(),
+    }
+
+
+def _summed(ratios: np.ndarray) -> dict[str, Any]:
+    """Median, and its interval; of fewer rounds than that takes their range."""
+    low, high = ratios.min(), ratios.max()
+    if len(ratios) >= CERTAIN:
+        found = bootstrap((ratios,), np.median, method="percentile", rng=0).confidence_interval
+        low, high = found.low, found.high
+    return {"median": float(np.median(ratios)), "low": float(low), "high": float(high)}
+
+
 def _judged(name: str, ratios: np.ndarray, aim: float) -> str:
-    interval = bootstrap((ratios,), np.median, method="percentile", rng=0).confidence_interval
-    met = interval.high <= aim
-    missed = interval.low > aim
+    one, enough = _summed(ratios), len(ratios) >= CERTAIN
+    met, missed = enough and one["high"] <= aim, enough and one["low"] > aim
+    within = "95 % interval" if enough else f"range, too few rounds: {CERTAIN} are needed"
     return (
-        f"{name} / bare: median {np.median(ratios):.4f} [{interval.low:.4f}, {interval.high:.4f}], "
-        f"range {ratios.min():.3f} to {ratios.max():.3f}; "
+        f"{name} / bare: median {one['median']:.4f} [{one['low']:.4f}, {one['high']:.4f}] "
+        f"({within}), range {ratios.min():.3f} to {ratios.max():.3f}; "
         f"at most {aim}: {'met' if met else 'missed' if missed else 'undecided'}"
     )
 
@@ -89,6 +127,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--compiled", action="store_true")
+    parser.add_argument("--card", default="overhead")
     return parser.parse_args()
 
 

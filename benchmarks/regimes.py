@@ -10,19 +10,20 @@ machine refuses. ``--prepare`` quantizes and stops.
 from __future__ import annotations
 
 import argparse
-import json
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import speed_cards
 
 import workbench as wb
 from workbench import store
-from workbench.audits import Audit
 from workbench.errors import WorkbenchError
 from workbench.eval.speed import speed_table
+from workbench.eval.speed_spread import CERTAIN
+from workbench.serve import omni
 from workbench.speed import Benchmark
 from workbench.zoo.shapes import SHAPES, build_shape
 
@@ -62,9 +63,11 @@ def main() -> None:
     """Measure, print, write the card."""
     options = _options()
     pd.set_option("display.width", 250)
+    omni.note_unused()  # before a shape is built or quantized on the GPU
     model = _model(options)
     done: list[Benchmark] = []
     plans: dict[str, dict[str, Any]] = {}
+    watched: list[dict[str, Any]] = []
     for name, way in ways(options).items():
         try:
             checkpoint = wb.quantize(model, way) if isinstance(way, wb.QuantRecipe) else model
@@ -72,16 +75,21 @@ def main() -> None:
                 continue
             launched = {} if isinstance(way, wb.QuantRecipe) else way
             planned = _planned(checkpoint, launched, options)
-            for one in _measured(checkpoint, launched, options):
+            for one in _measured(checkpoint, launched, options, watched):
                 done.append(one)
                 plans[one.key] = planned
                 print(speed_table([one])[SHOWN].to_string(header=len(done) == 1), flush=True)
-                _write(done, plans, options)
+                _write(done, plans, watched, options)
+            if options.kernels and done:
+                _write(done, plans, watched, options)
         except WorkbenchError:
             print(name, "is refused here:", traceback.format_exc(limit=0).strip(), flush=True)
 
 
-def _measured(model: Any, way: dict[str, Any], options: argparse.Namespace) -> Iterator[Benchmark]:
+def _measured(
+    model: Any, way: dict[str, Any], options: argparse.Namespace, watched: list[dict[str, Any]]
+) -> Iterator[Benchmark]:
+    """Each benchmark of one launch; what its kernels took goes to ``watched``."""
     loaded = wb.Sampling(num_inference_steps=options.load_steps, **_drawn(options))
     with wb.launch(model, **way, **_launch(options)) as engine:
         print(engine.audit, f"load {engine.load_s:.1f} s", flush=True)
@@ -103,20 +111,22 @@ def _measured(model: Any, way: dict[str, Any], options: argparse.Namespace) -> I
             workload = wb.Workload(PROMPT, seeds=(42,), sampling=alone, requests=options.alone)
             yield wb.benchmark(engine, workload, warmups=1, stages=False)
         if options.kernels:
-            _print_kernels(engine, loaded)
+            watched.append(_kernels(engine, loaded))
 
 
 def _requests(options: argparse.Namespace, concurrency: int) -> int:
-    """Two full rounds at least, so that throughput has an interval."""
-    return max(options.requests, 2 * concurrency) if concurrency > 1 else options.alone * 2
+    """As many full rounds as a 95 % interval takes, and at least what was asked for."""
+    asked = options.requests if concurrency > 1 else options.alone
+    return max(asked, options.rounds * concurrency)
 
 
-def _print_kernels(engine: Any, sampling: wb.Sampling) -> None:
+def _kernels(engine: Any, sampling: wb.Sampling) -> dict[str, Any]:
     times = engine.kernel_times(PROMPT, seed=42, sampling=sampling)
-    shares = times.groupby("kind")["share"].sum().sort_values(ascending=False)
-    print(f"of {times.attrs['wall_s']:.3f} s: idle {times.attrs['idle']:.1%},", flush=True)
-    print(shares.map("{:.1%}".format).to_string(), flush=True)
-    print(times.head(12).to_string(max_colwidth=110), flush=True)
+    seen = speed_cards.kernels(engine, times, sampling.num_inference_steps)
+    shares = ", ".join(f"{kind} {share:.1%}" for kind, share in seen["shares"].items())
+    print(f"of {seen['wall_s']:.3f} s: idle {seen['idle']:.1%}, {shares}", flush=True)
+    print(times.head(speed_cards.LONGEST).to_string(max_colwidth=110), flush=True)
+    return seen
 
 
 def _planned(model: Any, way: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
@@ -128,36 +138,14 @@ def _planned(model: Any, way: dict[str, Any], options: argparse.Namespace) -> di
 
 
 def _write(
-    done: list[Benchmark], plans: dict[str, dict[str, Any]], options: argparse.Namespace
+    done: list[Benchmark],
+    plans: dict[str, dict[str, Any]],
+    watched: list[dict[str, Any]],
+    options: argparse.Namespace,
 ) -> None:
     folder = store.root() / "cards"
     store.make_folder(folder)
-    runs = [
-        {**_short(store.read(one.path)), "key": one.key, "planned_bytes": plans[one.key]}
-        for one in done
-    ]
-    rows = json.loads(speed_table(done).to_json(orient="records"))
-    card = {"schema_version": 1, "rows": rows, "runs": runs, "provenance": done[0].provenance}
-    store.write_json(folder / f"{options.card}.json", card)
-
-
-def _short(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Without the audit of every layer, and with each request as a list of numbers."""
-    numbers = ("index", "seed", "sent_s", "received_s", "queue_wait_s")
-    kept = ("spec", "warmups", "cold_s", "batches", "memory", "stages_s", "load_s",
-            "checkpoint_bytes", "random_weights")  # fmt: skip
-    short = {name: manifest[name] for name in kept}
-    for name in ("rows", "warmups"):
-        short[name] = [[row[number] for number in numbers] for row in manifest[name]]
-    audit = Audit.from_json(manifest["audit"])
-    return {
-        **short,
-        "columns": numbers,
-        "verdict": audit.verdict,
-        "kernels": audit.kernels,
-        "coverage": audit.coverage,
-        "attention_backend": audit.attention_backend,
-    }
+    store.write_json(folder / f"{options.card}.json", speed_cards.card(done, plans, watched))
 
 
 def _model(options: argparse.Namespace) -> str:
@@ -200,10 +188,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", nargs="*", help="names of precisions")
     parser.add_argument("--prepare", action="store_true")
     parser.add_argument("--steps", type=int, default=20, help="of the latency; 0 leaves it out")
-    parser.add_argument("--alone", type=int, default=3, help="requests of the latency")
+    parser.add_argument("--alone", type=int, default=CERTAIN, help="requests of the latency")
+    parser.add_argument(
+        "--rounds", type=int, default=CERTAIN, help="of a load, at least: fewer have no interval"
+    )
     parser.add_argument("--load-steps", type=int, default=4, help="of a request under load")
     parser.add_argument("--concurrency", type=int, nargs="*", default=[1, 4, 8])
-    parser.add_argument("--requests", type=int, default=16, help="of a load; two rounds at least")
+    parser.add_argument("--requests", type=int, default=16, help="of a load, at least")
     parser.add_argument("--height", type=int, help="in pixels")
     parser.add_argument("--width", type=int, help="in pixels; the height, if left out")
     parser.add_argument("--frames", type=int, help="of a video")

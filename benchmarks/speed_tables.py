@@ -1,10 +1,12 @@
-"""The tables and figures of cards that benchmarks/regimes.py wrote on one machine.
+"""The tables, figures and sentences of cards that benchmarks/regimes.py wrote on one machine.
 
     python benchmarks/speed_tables.py docs/results/h200-qwen-image-shape.json [...] [--html FILE]
+    python benchmarks/speed_tables.py OUT/qwen.json OUT/qwen-tp2.json --card FILE --png FILE
 
 prints markdown: each way alone as in the first article's Table 1, throughput by requests in flight,
-where each overtakes BF16, and the advice drawn from all of it. ``--html`` writes the article's
-Figures 2 to 4 as one page that needs no network.
+where each overtakes BF16, the advice drawn from all of it, and where the time goes. ``--html``
+writes the article's Figures 2 to 4 as one page that needs no network, ``--png`` the same as a
+picture (by Chromium), and ``--card`` all given cards as one, to be published.
 """
 
 from __future__ import annotations
@@ -16,76 +18,57 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import speed_cards
+import speed_page
 
-from workbench.audits import Audit
+from workbench import store
 from workbench.errors import ComparisonRefused
-from workbench.eval.advice import advice
+from workbench.eval.advice import advice, rests_on
 from workbench.eval.crossing import Crossing, crossing
 from workbench.eval.speed import speed_table
-from workbench.eval.speed_figures import latency_with_spread, memory_by_component
-from workbench.eval.speed_parts import memory_parts, request_rows
-from workbench.eval.throughput_figure import throughput_curves
-from workbench.speed import Benchmark, BenchmarkSpec, LoadResult, RankMemory, RequestRow
+from workbench.eval.speed_spread import CERTAIN
+from workbench.speed import Benchmark
 
 GIB = 2**30
-WAY = ["precision", "layout", "compiled", "attention_backend"]
 
 
 def main() -> None:
-    """Print, and write the page if asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("cards", type=Path, nargs="+")
-    parser.add_argument("--html", type=Path)
-    options = parser.parse_args()
-    cards = [json.loads(file.read_text()) for file in options.cards]
-    runs = [benchmark(run, card["provenance"]) for card in cards for run in card["runs"]]
+    """Print, and write what is asked for."""
+    options = _options()
+    card = speed_cards.merged(json.loads(file.read_text()) for file in options.cards)
+    if options.card:
+        store.write_json(options.card, card)
+    runs = [speed_cards.benchmark(run, card["provenance"]) for run in card["runs"]]
     table = speed_table(runs)
-    single, load = (table["num_inference_steps"] == n for n in steps(table))
+    most, least = speed_page.steps(table)
+    single, load = table["num_inference_steps"] == most, table["num_inference_steps"] == least
     for title, one in {"Alone": alone(table[single], table), "Load": loaded(table[load])}.items():
         print(f"\n{title}\n\n{markdown(one)}")
+    print(f"\n[]: 95 % interval, or where fewer than {CERTAIN} rounds of requests ran their range.")
     crossings = list(overtaking([run for run, kept in zip(runs, load, strict=True) if kept]))
-    print("\n" + "\n".join(map(str, crossings)) + f"\n\n{advice(runs)}")
-    if options.html:
-        write_page(runs, crossings, options.html)
+    if crossings:
+        said = [f"{one}." for one in crossings]
+        print("\n".join(["", rests_on(under_load(runs, least)), *said]))
+    print(f"\n{advice(runs)}")
+    if card["kernel_times"]:
+        print(f"\nWhere the time goes\n\n{markdown(time_shares(card['kernel_times']))}")
+    if options.html or options.png:
+        found = speed_page.sections(runs, crossings, card["kernel_times"])
+        if options.html:
+            speed_page.write_page(found, options.html)
+        if options.png:
+            speed_page.write_picture(found, options.png)
 
 
-def benchmark(run: dict[str, Any], provenance: dict[str, Any]) -> Benchmark:
-    """A run of a card; its audit names no layers, its requests no stages."""
-    spec = BenchmarkSpec(**run["spec"])
-    workload, precision = spec.workload, spec.launch.precision
-    facts = {"prompt": workload.prompts.prompts[0], "stage_durations_s": {}, "pictures": 1}
-
-    def rows(name: str) -> tuple[RequestRow, ...]:
-        return tuple(
-            RequestRow(**facts, **dict(zip(run["columns"], row, strict=True))) for row in run[name]
-        )
-
-    audit = Audit(
-        requested=precision,
-        verdict=run["verdict"],
-        layers=(),
-        platform="cuda",
-        attention_backend=run["attention_backend"],
-        world_sizes={"world": len(run["memory"])},
-        weight_bytes=run["memory"][0]["weights"],
-    )
-    kept = ("cold_s", "stages_s", "load_s", "checkpoint_bytes", "random_weights")
-    return Benchmark(
-        path=Path(run["key"]),
-        spec=spec,
-        audit=audit,
-        result=LoadResult(workload=workload, precision=precision, rows=rows("rows")),
-        warmups=rows("warmups"),
-        batches={int(size): number for size, number in run["batches"].items()},
-        memory=tuple(RankMemory(**rank) for rank in run["memory"]),
-        provenance=provenance,
-        **{name: run[name] for name in kept},
-    )
-
-
-def steps(table: pd.DataFrame) -> tuple[int, int]:
-    """Denoising steps of the latency, and of a request under load."""
-    return table["num_inference_steps"].max(), table["num_inference_steps"].min()
+def under_load(runs: Sequence[Benchmark], least: int) -> list[Benchmark]:
+    """The 16-bit runs on one device that crossings are told against."""
+    return [
+        one
+        for one in runs
+        if one.precision == "BF16"
+        and one.spec.launch.parallelism.world_size == 1
+        and one.spec.workload.sampling.num_inference_steps == least
+    ]
 
 
 def overtaking(runs: Sequence[Benchmark]) -> Iterator[Crossing]:
@@ -103,14 +86,15 @@ def overtaking(runs: Sequence[Benchmark]) -> Iterator[Crossing]:
 
 def alone(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """A row a way, with the memory of its first load of one request at a time."""
-    first = table[table["concurrency"] == 1].groupby(WAY).first()
-    held = [first.loc[tuple(row), "reserved_peak_bytes"] for row in rows[WAY].to_numpy()]
+    first = table[table["concurrency"] == 1].groupby(speed_page.WAY).first()
+    held = [first.loc[tuple(row), "reserved_peak_bytes"] for row in rows[speed_page.WAY].to_numpy()]
     return pd.DataFrame(
         {
             **{name: rows[name] for name in ("precision", "layout", "attention_backend")},
             "compiled": rows["compiled"].map({True: "yes", False: "no"}),
             "latency, s": [_spread(row, "latency_s") for _, row in rows.iterrows()],
             "n": rows["requests"],
+            "of it queue, s": rows["queue_wait_s"].map("{:.3f}".format),
             "weights loaded, GiB": (rows["weight_bytes"] / GIB).round(1),
             "reserved peak, GiB": [round(size / GIB, 1) for size in held],
             "checkpoint, GiB": (rows["checkpoint_bytes"] / GIB).round(1),
@@ -134,39 +118,32 @@ def loaded(rows: pd.DataFrame) -> pd.DataFrame:
     return wide.fillna("–").reset_index()
 
 
+def time_shares(kernel_times: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Share of the wall time by kind of kernel, and idle: a row a watched request."""
+    parts = speed_page.kernel_parts(kernel_times)
+    keys = ["precision", "wall_s"]
+    wide = parts.pivot_table(index=keys, columns="kind", values="share", sort=False)
+    said = wide.map("{:.0%}".format, na_action="ignore").fillna("–")
+    return said.reset_index().rename(columns={"precision": "run", "wall_s": "wall, s"}).round(3)
+
+
 def markdown(table: pd.DataFrame) -> str:
     """A table of a markdown page."""
     lines = [table.columns, ["---"] * table.shape[1], *table.astype(str).to_numpy()]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
-def write_page(runs: Sequence[Benchmark], crossings: Sequence[Crossing], file: Path) -> None:
-    """Memory and latency of one request at a time, and throughput of several, on one device."""
-    here = [one for one in runs if one.spec.launch.parallelism.world_size == 1]
-    table = speed_table(here)
-    most, least = steps(table)
-    single = table["num_inference_steps"] == most
-    one_by_one = (table["num_inference_steps"] == least) & (table["concurrency"] == 1)
-    figures = [
-        memory_by_component(memory_parts(_of(here, one_by_one))),
-        latency_with_spread(table[single], request_rows(_of(here, single))),
-    ]
-    load = table[table["num_inference_steps"] == least]
-    if load["concurrency"].nunique() > 1:
-        figures.append(throughput_curves(load, crossings=crossings))
-    parts = [
-        figure.to_html(full_html=False, include_plotlyjs=number == 0)
-        for number, figure in enumerate(figures)
-    ]
-    file.write_text("<!doctype html><meta charset='utf-8'>" + "".join(parts))
-
-
-def _of(runs: Sequence[Benchmark], kept: pd.Series) -> list[Benchmark]:
-    return [one for one, keep in zip(runs, kept, strict=True) if keep]
-
-
 def _spread(row: pd.Series, name: str) -> str:
-    return f"{row[name]:.2f} [{row[f'{name}_low']:.2f}, {row[f'{name}_high']:.2f}]"
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return f"{row[name]:.2f}" + (f" [{low:.2f}, {high:.2f}]" if low == low else "")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("cards", type=Path, nargs="+")
+    for name in ("--card", "--html", "--png"):
+        parser.add_argument(name, type=Path)
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

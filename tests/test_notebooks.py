@@ -5,6 +5,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from PIL import Image
 
 import workbench as wb
 from workbench.eval.parameters import declared
@@ -132,7 +133,7 @@ def test_no_cell_is_empty(notebook):
             {
                 "precisions": ["INT8"],
                 "concurrencies": [1, 2],
-                "requests": 4,
+                "rounds": 2,
                 "kernels": False,
             },
             marks=pytest.mark.slow,
@@ -158,3 +159,41 @@ def test_it_runs_end_to_end_on_the_embedded_model(name, parameters, runs, monkey
     page = wb.report(file, **parameters)
     assert page.is_relative_to(runs)
     assert page.stat().st_size < 10e6
+
+
+_ONE = {"prompts": ["a car"], "seeds": [0], "more_sampling": {"num_frames": 5}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("02_precision_audit", {"calibration_steps": 2}),
+        ("02_generate", _ONE),
+        ("04_fidelity", _ONE | {"online": ["INT8"], "w4a16_iters": [], "diffusers_floor": False}),
+        ("05_trajectories", _ONE | {"online": ["INT8"], "w4a16": False}),
+        ("06_video", {"online": [], "w4a16_iters": [2], "calibration_steps": 2}),
+        ("09_report", _ONE | {"precisions": ["W4A16"], "w4a16_iters": 2}),
+    ],
+)
+def test_it_takes_an_image_to_video_model(name, parameters, tiny_i2v, runs, tmp_path, monkeypatch):
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    frame = tmp_path / "frame.png"
+    Image.effect_noise((128, 128), 60).convert("RGB").save(frame)
+    wb.report(
+        next(file for file in NOTEBOOKS if file.stem == name),
+        model=str(tiny_i2v),
+        first_frame=str(frame),
+        num_inference_steps=3,
+        **parameters,
+    )
+
+
+@pytest.mark.slow
+def test_06_video_leaves_out_what_a_model_cannot_draw(tiny_wan, runs, monkeypatch):
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    file = next(file for file in NOTEBOOKS if file.stem == "06_video")
+    short = {"num_frames": 1, "num_inference_steps": 3, "online": ["INT8"], "w4a16_iters": []}
+    page = wb.report(file, model=str(tiny_wan), **short).read_text()
+    assert "I2V: left out, this model draws from prompts alone" in page
+    assert "one frame has no time to show" in page

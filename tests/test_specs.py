@@ -158,7 +158,7 @@ def test_but_validates_again():
         (lambda: Sampling(height=250), r"height=250.*multiple of 16"),
         (lambda: Sampling(true_cfg_scale=-1), r"true_cfg_scale=-1.*greater than 0"),
         (lambda: Sampling(steps=3), r"no field 'steps'; it has num_inference_steps, height"),
-        (lambda: PromptSet([]), r"prompts=\(\).*at least 1"),
+        (lambda: PromptSet([]), r"prompts=\[\].*at least 1"),
         (lambda: PromptSet(["a cup", "a cup"]), r"\['a cup'\] occur twice"),
         (lambda: ModelRef(""), r"source=''.*at least 1"),
         (lambda: LaunchSpec(model=MODEL, quantization="fp4"), r"'fp4'.*'fp8' or 'int8'"),

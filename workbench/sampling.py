@@ -39,7 +39,7 @@ class Sampling(Spec):
     num_frames: int | None = None
     """Frames of a video, 4k+1; None for images. Another number becomes the one that is drawn,
     with a warning."""
-    fps: float | None = None
+    fps: float | None = Field(None, allow_inf_nan=True)  # refused with its range, below
     """Frames a second of a video; part of what is asked, though no frame depends on it."""
 
     @field_validator("height", "width")

@@ -10,13 +10,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer
 
 from workbench.errors import SpecError
 
+_SAID = {"tuple_type": "Input should be a list; a single one goes in brackets"}
+"""pydantic's type of an error -> what to say of it instead."""
 PIXELS_PER_TOKEN = 16  # 8x VAE times a 2x2 patch, in every family that we support
 
 
 class Spec(BaseModel):
     """A frozen request; unknown fields are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     younger: ClassVar[frozenset[str]] = frozenset()
     """Fields that came after the first keys; left out of the JSON at their default, so that keys of
     before hold."""
@@ -50,7 +52,9 @@ class Spec(BaseModel):
 
 def _describe(spec: type[BaseModel], error: ValidationError) -> str:
     lines = []
-    for item in error.errors():
+    found = error.errors()
+    # What was dropped as wrong is not also too few.
+    for item in [one for one in found if one["type"] != "too_short"] or found:
         field = ".".join(str(part) for part in item["loc"])
         if item["type"] == "extra_forbidden":
             lines.append(
@@ -58,5 +62,6 @@ def _describe(spec: type[BaseModel], error: ValidationError) -> str:
             )
         else:
             shown = f"{field}={item['input']!r}" if field else ""
-            lines.append(f"{spec.__name__}({shown}): {item['msg'].removeprefix('Value error, ')}")
+            said = _SAID.get(item["type"], item["msg"].removeprefix("Value error, "))
+            lines.append(f"{spec.__name__}({shown}): {said}")
     return "\n".join(lines)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from typing import Annotated, Any, ClassVar, Literal
+import os
+from typing import Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from workbench.recipes import QuantRecipe
 from workbench.sampling import Sampling
 from workbench.spec import Spec
+from workbench.workloads import PromptSet, Route, Seeds, Workload, one_each
 
 OnlineQuantization = Literal["fp8", "int8"]
 __all__ = [
@@ -20,11 +20,11 @@ __all__ = [
     "Parallelism",
     "PromptSet",
     "QuantizeSpec",
+    "Route",
     "Sampling",
     "Workload",
 ]
 Runtime = Literal["vllm-omni", "diffusers", "vllm-omni-server"]
-Route = Literal["images", "chat", "videos"]
 AttentionBackend = Literal["TORCH_SDPA", "FLASH_ATTN", "CUDNN_ATTN", "FLASHINFER_ATTN", "SAGE_ATTN"]
 
 
@@ -38,8 +38,10 @@ class ModelRef(Spec):
     trust_remote_code: bool = False
     """Run code that the model folder brings along."""
 
-    def __init__(self, source: Any, **values: Any) -> None:
-        super().__init__(source=str(source), **values)
+    def __init__(self, source: Any = "", **values: Any) -> None:
+        super().__init__(
+            source=os.fspath(source) if isinstance(source, os.PathLike) else source, **values
+        )
 
 
 class QuantizeSpec(Spec):
@@ -168,41 +170,6 @@ class LaunchSpec(Spec):
         ).upper()
 
 
-class PromptSet(Spec):
-    """The prompts of an experiment, in order, without duplicates."""
-
-    prompts: tuple[str, ...] = Field(min_length=1)
-
-    def __init__(self, prompts: Iterable[str] | str, **values: Any) -> None:
-        super().__init__(
-            prompts=(prompts,) if isinstance(prompts, str) else tuple(prompts), **values
-        )
-
-    @field_validator("prompts")
-    @classmethod
-    def _no_duplicates(cls, prompts: tuple[str, ...]) -> tuple[str, ...]:
-        twice = sorted({prompt for prompt in prompts if prompts.count(prompt) > 1})
-        if twice:
-            raise ValueError(f"the prompts {twice} occur twice; vary the seed instead")
-        return prompts
-
-
-def _distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
-    if len(set(seeds)) < len(seeds) or min(seeds) < 0 or max(seeds) >= 2**63:
-        raise ValueError(f"seeds must be distinct integers from 0 to 2**63-1, got {list(seeds)}")
-    return seeds
-
-
-Seeds = Annotated[tuple[int, ...], Field(min_length=1), AfterValidator(_distinct)]
-
-
-def _one_each(spec: Any) -> Any:
-    images, prompts = spec.images, len(spec.prompts.prompts)
-    if images is not None and len(images) != prompts:
-        raise ValueError(f"{len(images)} digests of images for {prompts} prompts; give one each")
-    return spec
-
-
 class GenerateSpec(Spec):
     """A population: every prompt at every seed, on one engine."""
 
@@ -218,32 +185,4 @@ class GenerateSpec(Spec):
     images: tuple[str, ...] | None = None
     """SHA-256 of the first frame that each prompt begins with, of its RGB pixels at the size that
     is drawn; None for prompts alone."""
-    _an_image_a_prompt = model_validator(mode="after")(_one_each)
-
-
-class Workload(Spec):
-    """What a server is put under: a closed loop with a fixed number of requests in flight."""
-
-    younger: ClassVar[frozenset[str]] = frozenset({"images"})
-    prompts: PromptSet
-    seeds: Seeds = (0,)
-    sampling: Sampling = Sampling()
-    concurrency: int = Field(1, ge=1)
-    """Requests in flight; the next is sent when one is answered."""
-    requests: int = Field(ge=1)
-    """All of them; prompts and seeds are taken in turn, and again from the first."""
-    images: tuple[str, ...] | None = None
-    """As of a GenerateSpec; filled in by ``load`` and ``benchmark`` from their ``images=``."""
-    _an_image_a_prompt = model_validator(mode="after")(_one_each)
-
-    @field_validator("images", mode="before")
-    @classmethod
-    def _digests_alone(cls, value: Any) -> Any:
-        several = value if isinstance(value, list | tuple) else [value]
-        if value is None or all(re.fullmatch("[0-9a-f]{64}", str(one)) for one in several):
-            return value
-        raise ValueError("digests alone; give the images to load or benchmark, as images=...")
-
-    def __init__(self, prompts: PromptSet | Iterable[str] | str, **values: Any) -> None:
-        whole = isinstance(prompts, PromptSet | dict)
-        super().__init__(prompts=prompts if whole else PromptSet(prompts), **values)
+    _an_image_a_prompt = model_validator(mode="after")(one_each)

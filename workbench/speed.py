@@ -138,7 +138,8 @@ class RankMemory:
     reserved_peak: int
     """Highest that the allocator kept; on CPU the weights and the rise of resident memory."""
     device_used: int | None
-    """Of the whole device after the load, less what was in use before the launch."""
+    """Of the whole device after the requests, less what was in use before the launch: with the CUDA
+    context, also where an inline launch of this process had made it before."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,7 @@
 """Recommendations in words."""
 
+from dataclasses import replace
+
 import pytest
 from made_benchmarks import SIZED, curve, made
 
@@ -20,7 +22,8 @@ FP8 = curve("FP8", {1: 0.8, 8: 1.25}, spread=0.01, peak_mib=700)
 def test_each_regime_has_its_own_answer():
     said = advice([*BF16, *FP8])
     alone = line(said, "Single stream")
-    assert "BF16 on one device draws a picture in 1 s, 1.25 times as fast as FP8 ([" in alone
+    assert "BF16 on one device draws a picture in 1 s, 1.25 times as fast as FP8 (1.23 to" in alone
+    assert "95 % interval; " in alone
     assert "n = 8 and 8 requests" in alone
     batch = line(said, "Batch, 8 requests in flight")
     assert "FP8 on one device draws 1.25 pictures a second, 1.25 times as fast as BF16" in batch
@@ -55,7 +58,27 @@ def test_where_intervals_overlap_the_data_do_not_decide():
 def test_one_round_of_requests_decides_nothing():
     said = advice([made("BF16", [2.0]), made("FP8", [1.0])])
     assert "the data do not decide" in line(said, "Single stream")
-    assert "no interval from one round of requests" in said
+    assert "no range from one round; n = 1 and 1 requests" in said
+
+
+def test_few_rounds_are_a_range_and_decide_nothing():
+    """The smallest and largest of 3 enclose a median in 75 % of samples."""
+    said = advice([made("BF16", [2.0, 2.1, 2.2]), made("FP8", [1.0, 1.1, 1.2], peak_mib=500)])
+    alone = line(said, "Single stream")
+    assert alone.startswith("Single stream: too few rounds for certainty. As measured, FP8")
+    assert "1.91 times as fast as BF16 (1.67 to 2.20, range of 3 rounds; n = 3" in alone
+    assert alone.endswith("it is ahead of BF16 in every round.")
+    assert "range of 3 rounds" in line(said, "Memory-bound")
+    assert "Fewer than 6 rounds of requests have a range and no 95 % interval" in said
+    assert "Fewer than 6" not in advice([*BF16, *FP8])
+
+
+def test_batches_that_differ_are_said():
+    full = curve("FP8", {1: 0.8, 8: 1.25}, spread=0.01)
+    said = advice([BF16[0], replace(BF16[1], batches={8: 1, 4: 1}), *full])
+    assert line(said, "The batches that ran differ") == (
+        "The batches that ran differ, in pictures a pass: at 8 in flight 6 (BF16) and 8 (FP8)."
+    )
 
 
 def test_runs_that_may_not_be_compared_are_apart():

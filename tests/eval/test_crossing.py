@@ -1,5 +1,7 @@
 """Where one precision overtakes another as load grows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from made_benchmarks import SIZED, curve, made
@@ -18,7 +20,10 @@ def test_the_crossing_is_linear_in_the_logarithm_of_the_concurrency():
     assert (found.low, found.high) == pytest.approx((2.0, 2.0))
     np.testing.assert_allclose(found.table["ratio"], [0.8, 1.2, 1.4])
     assert found.shares["crosses"] == 1
-    assert str(found) == "FP8 overtakes BF16 at 2.0 requests in flight [2.0, 2.0]"
+    assert str(found) == (
+        "FP8 overtakes BF16 at 2.0 requests in flight [95 % interval 2.0 to 2.0]; 100% of the "
+        "resamples agree, of 8 rounds or more"
+    )
 
 
 def test_the_interval_covers_what_the_resamples_read():
@@ -43,7 +48,7 @@ def test_the_interval_covers_what_the_resamples_read():
 def test_without_a_crossing_there_is_no_place_and_the_sentence_says_which_side(rates, said):
     found = crossing(curve("BF16", BF16), curve("FP8", rates))
     assert (found.at, found.low, found.high) == (None, None, None)
-    assert str(found) == said
+    assert str(found) == f"{said}; 100% of the resamples agree, of 8 rounds or more"
 
 
 def test_noise_around_one_is_not_decided():
@@ -71,7 +76,40 @@ def test_one_round_of_requests_gives_a_place_and_no_interval():
     assert found.low is None
     assert not found.decided
     assert str(found) == (
-        "FP8 overtakes BF16 at 2.0 requests in flight; no interval from one round of requests"
+        "not decided: as measured FP8 overtakes BF16 at 2.0 requests in flight, but a 95 % "
+        "interval takes 6 rounds of requests, and there were 1 at 1 in flight and 1 at "
+        "4 in flight; nowhere told apart"
+    )
+
+
+@pytest.mark.parametrize("rounds", [2, 5])
+def test_few_rounds_are_never_certain(rounds):
+    """16 requests at 8 in flight are two rounds."""
+    bf16, fp8 = (
+        [
+            *curve(name, {1: rate}),
+            made(name, [8 / more] * 8 * rounds, concurrency=8),
+        ]
+        for name, rate, more in (("BF16", 1.0, 1.0), ("FP8", 0.8, 1.2))
+    )
+    found = crossing(bf16, fp8)
+    assert list(found.table["rounds"]) == [8, rounds]
+    assert (found.low, found.high, found.shares, found.decided) == (None, None, {}, False)
+    assert str(found) == (
+        "not decided: as measured FP8 overtakes BF16 at 2.8 requests in flight, but a 95 % "
+        f"interval takes 6 rounds of requests, and there were {rounds} at 8 in flight; behind for "
+        "certain at 1; ahead in every round at 8"
+    )
+
+
+def test_batches_and_versions_that_differ_are_said():
+    ours, theirs = (curve(name, {1: 1.0, 8: 1.0}) for name in ("BF16", "FP8"))
+    ours[1] = replace(ours[1], batches={8: 1, 4: 1})
+    theirs = [replace(one, provenance={"packages": {"torch": "2.12.0"}}) for one in theirs]
+    said = crossing(ours, theirs, across=["platform"]).cautions
+    assert "torch is absent (BF16) and 2.12.0 (FP8)" in said
+    assert said[-1] == (
+        "the batches that ran differ, in pictures a pass: at 8 in flight 6 (BF16) and 8 (FP8)"
     )
 
 

@@ -42,7 +42,7 @@ def drawn(figure):
 
 
 def note(figure):
-    return figure.layout.title.subtitle.text
+    return figure.layout.title.subtitle.text.replace("<br>", " ")
 
 
 def kernels(idle=0.25):

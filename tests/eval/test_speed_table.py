@@ -10,12 +10,14 @@ from made_benchmarks import SIZED, made
 import workbench as wb
 from workbench.errors import ComparisonRefused
 from workbench.eval.population import RESAMPLES
-from workbench.eval.speed import MAY_DIFFER, conditions, device, layout, medians, throughputs
+from workbench.eval.speed import MAY_DIFFER, conditions, device, layout
+from workbench.eval.speed_spread import medians, throughputs
 from workbench.eval.speed_styling import style_speed
 from workbench.eval.throughput_figure import throughput_curves
 from workbench.specs import Parallelism, Sampling
 
 TP2 = Parallelism(tensor_parallel_size=2)
+_ENDS = ("", "_low", "_high")
 
 
 def test_a_speedup_is_the_ratio_of_median_latencies_and_of_throughputs():
@@ -32,14 +34,16 @@ def test_a_speedup_is_the_ratio_of_median_latencies_and_of_throughputs():
 
 def test_runs_that_never_vary_have_a_speedup_without_spread():
     found = wb.speedup(made("BF16", [2.0] * 5), made("FP8", [1.0] * 5))
-    assert set(found.values()) == {2.0}
+    values = {found[f"{name}{end}"] for name in ("latency", "throughput") for end in _ENDS}
+    assert values == {2.0}
 
 
 def test_two_runs_that_drift_alike_still_have_a_spread():
-    found = wb.speedup(made("BF16", [1.0, 2.0, 3.0]), made("FP8", [0.5, 1.0, 1.5]))
+    drifting = [1.0, 1.5, 2.0, 2.5, 3.0, 3.5]
+    found = wb.speedup(made("BF16", drifting), made("FP8", [value / 2 for value in drifting]))
     assert found["latency"] == pytest.approx(2.0)
     assert found["latency_low"] < 1.5
-    assert found["latency_high"] > 3
+    assert found["latency_high"] > 2.7
 
 
 def test_a_single_round_of_requests_has_no_interval():

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import workbench as wb
@@ -120,6 +123,26 @@ def test_memory_is_that_of_each_rank_by_component(engine: Engine, first: Benchma
         assert (rank.load_peak, rank.allocated_peak, rank.device_used) == (None, None, None)
 
 
+def test_a_card_gives_back_what_was_measured(
+    first: Benchmark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests with their stages and digests, groups as the workers report them, what made it."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    cards = importlib.import_module("speed_cards")
+    card = json.loads(json.dumps(cards.card([first], {first.key: {}})))
+    (run,) = card["runs"]
+    back = cards.benchmark(run, {})
+    assert back.result == first.result
+    assert back.warmups == first.warmups
+    for name in ("world_sizes", "platform", "verdict", "attention_backend", "reference_kernels"):
+        assert getattr(back.audit, name) == getattr(first.audit, name)
+    assert back.provenance == first.provenance
+    columns = wb.speed_table([back]).columns.drop(["key"])
+    pd.testing.assert_frame_equal(wb.speed_table([back])[columns], wb.speed_table([first])[columns])
+    assert "engine_s" in columns
+    assert wb.speed_table([back])["engine_s"].notna().all()
+
+
 def test_a_second_call_takes_what_is_stored(
     engine: Engine, first: Benchmark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +171,15 @@ def test_a_contradictory_workload_is_refused_before_anything_is_sent(
         wb.benchmark(engine, WORKLOAD.but(sampling=wb.Sampling(num_frames=5)))
     with pytest.raises(SpecError, match="warmups"):
         wb.benchmark(engine, WORKLOAD, warmups=-1)
+    with pytest.raises(SpecError, match="route='chat' is one of a server"):
+        wb.benchmark(engine, WORKLOAD.but(route="chat"))
+    with pytest.raises(SpecError, match=r"workload='a teapot' is a str; give workbench.Workload"):
+        wb.benchmark(engine, "a teapot")
+    for nothing in ("embedded:qwen-image", None, wb):
+        with pytest.raises(SpecError, match=r"launched=.* give what workbench.launch"):
+            wb.benchmark(nothing, WORKLOAD)
+    with pytest.raises(SpecError, match=r"prompt=.* of one prompt"):
+        engine.kernel_times(["a teapot", "a car"])
 
 
 def test_the_line_of_a_benchmark_says_what_a_reader_needs(first: Benchmark) -> None:

@@ -149,7 +149,15 @@ def test_flux_keeps_its_dual_stream_blocks_by_design(tiny_flux: Path, runs: Path
     ("prompts", "options", "message"),
     [
         ([], {}, "at least 1"),
+        (3, {}, "prompts=3.*a list"),
+        ({"a car": 0}, {}, "prompts={'a car': 0}.*a list"),
+        (["a car", 3], {}, r"^PromptSet\(prompts.1=3\): [^\n]*$"),
         ("a car", {"seeds": ()}, "at least 1"),
+        ("a car", {"seeds": 3}, "seeds=3.*a list"),
+        ("a car", {"seeds": "12"}, "seeds='12'.*a list"),
+        ("a car", {"repeat": -1}, "repeat=-1"),
+        ("a car", {"sampling": 3}, "give workbench.Sampling"),
+        ("a car", {"runtime": "vllm-omni-server"}, "workbench.serve starts it"),
         ("a car", {"seeds": (1, 1)}, "distinct"),
         ("a car", {"sampling": wb.Sampling(num_frames=5)}, "draws images"),
     ],
@@ -174,3 +182,10 @@ def test_an_unwritable_run_folder_is_refused_before_anything_loads(
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path / "file" / "runs"))
     with pytest.raises(StoreError, match="WORKBENCH_RUNS"):
         wb.generate(str(tiny_qwen), "a car", sampling=STEPS)
+
+
+@pytest.mark.parametrize("model", [None, 3, "", [], wb.Sampling()], ids=repr)
+def test_what_names_no_model_is_refused(nothing_starts: None, model: object) -> None:
+    for start in (wb.launch, wb.serve):
+        with pytest.raises(SpecError, match=r"ModelRef\(source="):
+            start(model)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from sparse_pipelines import bf16, qwen_image, save
 
 import workbench as wb
 from workbench.errors import NotSupportedHere, SpecError
-from workbench.serve import guards
+from workbench.serve import guards, plan_guards
 from workbench.serve.guards import check_launch
 from workbench.serve.plan_memory import CONTEXT, GIB
 from workbench.specs import LaunchSpec, ModelRef, Parallelism
@@ -86,7 +88,7 @@ def test_the_embedded_model_as_measured_on_one_h200() -> None:
     ("devices", "gib", "message"),
     [
         (4, 24, r"about \d+\.\d GiB of weights on each GPU, which has 24\.0 GiB; use tensor_par"),
-        (1, 34, r"no layout on 1 of them does, but FP8 \(online\) would on 1"),
+        (1, 34, r"no layout on 1 of them fits, but FP8 \(online\) would on 1"),
         (1, 2, "at no scheme"),
     ],
 )
@@ -103,7 +105,68 @@ def test_weights_beyond_the_gpu_are_refused_before_load(
 def test_weights_that_fit_are_let_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = qwen_image(tmp_path / "m", layers=60)
     monkeypatch.setattr(guards, "gpus", lambda: [{**GPU, "memory_bytes": 80 * GIB}])
-    check_launch(LaunchSpec(model=ModelRef(str(folder))), family_of(folder), folder)
+    with warnings.catch_warnings(action="error"):
+        check_launch(LaunchSpec(model=ModelRef(str(folder))), family_of(folder), folder)
+
+
+@pytest.mark.parametrize(
+    ("total", "used", "options", "message"),
+    [
+        (80, [50], {}, r"38\.5 GiB of weights on each GPU, of which GPU 0 has 30\.0 of 80\.0 GiB"),
+        (80, [50], {}, r"or end what else runs there, as nvidia-smi lists it"),
+        (80, [0, 50], {"tensor_parallel_size": 1}, None),
+        (80, [0, 60], {"tensor_parallel_size": 2}, r"GPU 1 has 20\.0 of 80\.0 GiB free"),
+    ],
+)
+def test_what_others_hold_is_not_free(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    total: int,
+    used: list[int],
+    options: dict[str, int],
+    message: str | None,
+) -> None:
+    folder = qwen_image(tmp_path / "m", layers=60)
+    monkeypatch.setattr(guards, "gpus", lambda: [{**GPU, "memory_bytes": total * GIB}] * len(used))
+    monkeypatch.setattr(plan_guards, "gpu_bytes_used", lambda: [n * GIB for n in used])
+    spec = LaunchSpec(model=ModelRef(str(folder)), parallelism=Parallelism(**options))
+    with pytest.raises(NotSupportedHere, match=message) if message else nullcontext():
+        check_launch(spec, family_of(folder), folder)
+
+
+def test_an_estimate_beyond_the_gpu_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = qwen_image(tmp_path / "m", layers=60)
+    monkeypatch.setattr(guards, "gpus", lambda: [{**GPU, "memory_bytes": 40 * GIB}])
+    spec = LaunchSpec(model=ModelRef(str(folder)))
+    with pytest.warns(UserWarning, match="a single device needs about") as caught:
+        check_launch(spec, family_of(folder), folder)
+    planned = wb.plan(str(folder), gpus=1, gpu_memory_gib=40)
+    assert not planned.layout().fits
+    (told,) = [str(one.message) for one in caught]
+    assert f"needs about {planned.layout().needed / GIB:.1f} GiB" in told
+    for part, (size,) in planned.layout().memory.items():
+        assert f"{part} {size / GIB:.1f}" in told
+    assert "1024 x 1024 pixels. This is an estimate" in told
+    assert "FP8 (online) would on 1" in told
+    many = spec.but(max_num_seqs=64, step_execution=True)
+    with pytest.warns(UserWarning, match="64 drawn together"):
+        check_launch(many, family_of(folder), folder)
+
+
+def test_stepped_pictures_are_decoded_one_by_one(tmp_path: Path) -> None:
+    folder = str(qwen_image(tmp_path / "m"))
+
+    def activations(**options: object) -> int:
+        found = wb.plan(folder, gpus=1, gpu_memory_gib=80, **options)
+        return found.layout().memory["activations"][0]
+
+    alone = activations()
+    assert activations(step_execution=True) == activations(max_num_seqs=4, step_execution=True)
+    assert alone == activations(step_execution=True)
+    assert activations(max_num_seqs=4) == 4 * alone
+    assert alone < activations(max_num_seqs=16, step_execution=True) < 4 * alone
 
 
 def test_a_feed_forward_that_is_cut_is_refused_at_launch(

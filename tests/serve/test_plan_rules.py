@@ -117,7 +117,9 @@ def test_packed_linears(name, scheme, shape, scale, good: int, bad: int) -> None
     share = share_of(preset_of("qwen-image"), one, packed=True)
     assert share.problem(1) is None
     assert share.problem(good) is None
-    assert "cannot hold a multiple" in share.problem(bad)
+    assert f"cannot hold a multiple of {share.unit}" in share.problem(bad)
+    plain = share_of(preset_of("qwen-image"), one, packed=False)
+    assert "which 7 ranks cannot share evenly" in plain.problem(7)
 
 
 def test_what_is_whole_everywhere_is_not_cut() -> None:

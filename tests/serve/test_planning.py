@@ -174,6 +174,7 @@ def test_a_video_has_one_frame_more_than_a_multiple_of_four(tmp_path: Path) -> N
     linears = bf16("blocks.0.attn1.to_q", 256, 256) | bf16("blocks.0.ffn.net.2", 256, 512)
     save(tmp_path / "transformer", linears, {"num_attention_heads": 2})
     save(tmp_path / "vae", bf16("decoder", 4, 4), VAE)
+    save(tmp_path / "text_encoder", bf16("shared", 4, 4), {})
     (tmp_path / "model_index.json").write_text(json.dumps({"_class_name": "WanPipeline"}))
     asked, drawn = (plan(tmp_path, sampling=wb.Sampling(num_frames=n)) for n in (80, 81))
     assert asked.title == drawn.title

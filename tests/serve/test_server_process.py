@@ -1,17 +1,19 @@
 """Starting, waiting, dying and ending, with a small stand-in for the server."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
 
+import numpy as np
 import psutil
 import pytest
 
 from workbench.errors import LaunchFailed, SpecError
-from workbench.serve.server_process import ServerProcess, free_port
+from workbench.serve.server_process import ServerProcess, check_timeout, free_port
 
 STAND_IN = """
 import http.server, subprocess, sys
@@ -59,9 +61,9 @@ def start(tmp_path):
 
 
 def family(server):
-    """The server, what stands before it, and all that it started."""
-    above = psutil.Process(server.pid).parent()
-    return [above, *above.children(recursive=True)]
+    """The two supervisors, the server, and all that it started, one of it in a session apart."""
+    outer = psutil.Process(server.pid).parent().parent()
+    return [outer, *outer.children(recursive=True)]
 
 
 def gone(processes, within_s=60.0):
@@ -72,7 +74,7 @@ def test_closing_leaves_nothing_of_it(start):
     server = start()
     server.wait_healthy(30)
     processes = family(server)
-    assert len(processes) == 4  # one of them in a session of its own
+    assert len(processes) == 5
     server.close()
     assert gone(processes)
     assert server.exit_code == 128 + signal.SIGTERM
@@ -110,16 +112,18 @@ def test_a_killed_server_is_known_by_its_signal_and_leaves_nothing(start):
     assert gone(processes)
 
 
-def test_nothing_of_its_group_is_left_when_the_supervisor_is_killed(start):
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("supervisor", [0, 1], ids=["outer", "inner"])
+def test_nothing_is_left_when_a_supervisor_is_killed(start, supervisor, asked):
     server = start()
     server.wait_healthy(30)
     processes = family(server)
-    (apart,) = [one for one in processes if os.getsid(one.pid) == one.pid != processes[0].pid]
-    processes[0].kill()
-    assert server.died()
-    assert server.exit_code == 137
-    assert gone([one for one in processes if one != apart])
-    apart.kill()
+    processes[supervisor].kill()
+    if asked:
+        assert server.died()
+        assert server.exit_code == 137
+    assert gone(processes)
+    server.close()
 
 
 def test_nothing_is_left_when_the_parent_is_killed(tmp_path):
@@ -130,11 +134,23 @@ def test_nothing_is_left_when_the_parent_is_killed(tmp_path):
     )
     with parent, parent.stdout:
         pid = int(parent.stdout.readline())
-        above = psutil.Process(pid).parent()
-        processes = [above, *above.children(recursive=True)]
-        assert len(processes) == 4
+        outer = psutil.Process(pid).parent().parent()
+        processes = [outer, *outer.children(recursive=True)]
+        assert len(processes) == 5
         parent.kill()
         assert gone(processes)
+
+
+@pytest.mark.parametrize("port", [0, 2**16, -1, 8123.5, "8123", True, float("nan"), [8123]])
+def test_what_is_no_port_is_refused(port):
+    with pytest.raises(SpecError, match=f"port={re.escape(repr(port))}: .* from 1 to 65535; None"):
+        free_port(port)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 1e9, 10**30, "60", None, True, float("nan"), [60]])
+def test_what_is_no_time_to_wait_is_refused(seconds):
+    with pytest.raises(SpecError, match=r"start_timeout_s=.* above 0, up to 86400, a day"):
+        check_timeout(seconds)
 
 
 def test_a_taken_port_is_refused():
@@ -147,4 +163,5 @@ def test_a_taken_port_is_refused():
 
 def test_a_free_port_is_given_as_asked():
     port = free_port()
-    assert free_port(port) == port
+    assert free_port(port) == free_port(np.int64(port)) == port
+    check_timeout(np.float32(0.5))

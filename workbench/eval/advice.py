@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import pandas as pd
+
 from workbench.eval.speed import conditions, device, layout, speedup
+from workbench.eval.speed_labels import waits
+from workbench.eval.speed_notes import queue_wait_s, speed_notes
+from workbench.eval.speed_spread import CERTAIN, certain
 from workbench.eval.units import memory_unit
 from workbench.schemes import SIXTEEN_BIT
 from workbench.speed import Benchmark
@@ -21,7 +26,8 @@ def advice(benchmarks: Iterable[Benchmark]) -> str:
 
     Runs are compared only where :func:`workbench.speedup` allows it, so each set of conditions has
     a paragraph of its own. A single stream is concurrency 1, a batch the highest concurrency that
-    two precisions share. Ratios have 95 % intervals; where one holds 1, the data do not decide.
+    two precisions share. Ratios have 95 % intervals; the data do not decide where one holds 1, or
+    where there are too few rounds for one (:data:`workbench.eval.speed_spread.CERTAIN`).
 
     Args:
         benchmarks: Of one or more precisions, layouts and concurrencies.
@@ -53,7 +59,7 @@ def _alike(one: Benchmark, other: Benchmark) -> bool:
 def _paragraph(runs: Runs) -> Iterator[str]:
     timed = [one for one in runs if not one.audit.reference_kernels]
     sizes = sorted({one.spec.workload.concurrency for one in runs})
-    yield _rests_on(runs)
+    yield rests_on(runs)
     if len({one.precision for one in runs}) == 1:
         yield f"Only {runs[0].precision} was measured so: there is nothing to compare it with."
     else:
@@ -93,11 +99,14 @@ def _fastest(runs: Runs, measure: str, told: Callable[[Benchmark], str]) -> str:
     base = _baseline(runs)
     against = others[0] if base is None or base is best else base
     said = f"{_laid_out(best, runs)} {told(best)}, {_ratio_said(against, best, runs, measure)}"
-    tied = [_name(one, runs) for one in others if not _ratio(one, best, measure)[1] > 1]
-    if not tied:
-        return f"{said}."
-    between = f"{_name(best, runs)} and {', '.join(tied)}"
-    return f"the data do not decide between {between}. As measured, {said}."
+    ahead = [one for one in others if _ratio(one, best, measure)[1] > 1]
+    tied = [one for one in others if one not in ahead]
+    open_ = [one for one in ahead if not certain(best, one)]
+    rest = f"; it is ahead of {_names(open_, runs)} in every round" if open_ else ""
+    if tied:
+        between = f"{_name(best, runs)} and {_names(tied, runs)}"
+        return f"the data do not decide between {between}. As measured, {said}{rest}."
+    return f"too few rounds for certainty. As measured, {said}{rest}." if open_ else f"{said}."
 
 
 def _smallest(runs: Runs) -> str:
@@ -113,20 +122,19 @@ def _smallest(runs: Runs) -> str:
     )
     close = [x for x in others if x.peak_bytes <= best.peak_bytes * (1 + ALIKE)]
     if close:
-        names = ", ".join(_name(one, runs) for one in close)
-        said = (
-            f"the data do not decide between {_name(best, runs)} and {names}. As measured, {said}"
-        )
+        between = f"{_name(best, runs)} and {_names(close, runs)}"
+        said = f"the data do not decide between {between}. As measured, {said}"
     if any(one.audit.reference_kernels for one in (best, against)):
         return f"{said}; what it costs in latency was not measured: reference kernels ran."
     return f"{said}; its latency: {_ratio_said(against, best, runs, 'latency')}."
 
 
 def _ratio_said(against: Benchmark, best: Benchmark, runs: Runs, measure: str) -> str:
-    value, low, high = _ratio(against, best, measure)
+    found = speedup(against, best)
+    value, low, high = (found[f"{measure}{end}"] for end in ("", "_low", "_high"))
+    within = f"{low:.2f} to {high:.2f}, {found['spread']}" if low == low else found["spread"]
     n = f"n = {len(best.result.completed)} and {len(against.result.completed)} requests"
-    within = f"[{low:.2f}, {high:.2f}]" if low == low else "no interval from one round of requests"
-    return f"{value:.2f} times as fast as {_name(against, runs)} ({within}, {n})"
+    return f"{value:.2f} times as fast as {_name(against, runs)} ({within}; {n})"
 
 
 def _ratio(reference: Benchmark, candidate: Benchmark, measure: str) -> tuple[float, float, float]:
@@ -144,12 +152,17 @@ def _name(one: Benchmark, runs: Runs) -> str:
     return f"{one.precision} (#{one.key[:4]})" if twice else one.precision
 
 
+def _names(some: Runs, runs: Runs) -> str:
+    return ", ".join(_name(one, runs) for one in some)
+
+
 def _laid_out(one: Benchmark, runs: Runs) -> str:
     split = one.spec.launch.parallelism
     return f"{_name(one, runs)} {'on' if split.world_size == 1 else 'with'} {layout(split)}"
 
 
-def _rests_on(runs: Runs) -> str:
+def rests_on(runs: Runs) -> str:
+    """The conditions of runs that share them all but the requests in flight, as one sentence."""
     one, drawn = runs[0], runs[0].spec.workload.sampling
     launch = one.spec.launch
     size = f"{drawn.width} x {drawn.height} pixels" if drawn.width else "the model's own size"
@@ -165,7 +178,12 @@ def _rests_on(runs: Runs) -> str:
     )
 
 
+def _named(one: Benchmark, runs: Runs) -> str:
+    return _name(one, _at(runs, one.spec.workload.concurrency))
+
+
 def _cautions(runs: Runs) -> Iterator[str]:
+    timed = [one for one in runs if not one.audit.reference_kernels]
     marked = dict.fromkeys(one.precision for one in runs if one.audit.reference_kernels)
     if marked:
         yield (
@@ -174,9 +192,34 @@ def _cautions(runs: Runs) -> Iterator[str]:
         )
     if failed := sum(len(one.result.failed) for one in runs):
         yield f"Requests that failed and are in no number: {failed}."
+    yield from _beside(runs, timed)
     if any(one.random_weights for one in runs):
         yield "The weights are random: speed and memory only, fidelity is not judged."
     if runs[0].audit.platform == "cpu":
         yield "The device is a CPU: this says nothing about a GPU."
     if runs[0].spec.launch.model.source.startswith(EMBEDDED):
         yield "The model is the embedded one, a toy: no large model need behave so."
+
+
+def _beside(runs: Runs, timed: Runs) -> Iterator[str]:
+    """What the times hold, and how far they may be compared."""
+    if alone := waits(pd.DataFrame(_waited(runs))):
+        yield f"{alone[0].upper()}{alone[1:]}."
+    for note in speed_notes([(_named(one, runs), one) for one in runs]):
+        yield f"{note[0].upper()}{note[1:]}."
+    if len(runs) > 1 and not certain(*timed):
+        yield (
+            f"Fewer than {CERTAIN} rounds of requests have a range and no 95 % interval: they "
+            "decide nothing for certain."
+        )
+
+
+def _waited(runs: Runs) -> list[dict[str, object]]:
+    return [
+        {
+            "precision": _named(one, runs),
+            "concurrency": one.spec.workload.concurrency,
+            "queue_wait_s": queue_wait_s(one),
+        }
+        for one in runs
+    ]

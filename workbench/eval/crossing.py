@@ -10,10 +10,10 @@ import pandas as pd
 
 from workbench.errors import ComparisonRefused
 from workbench.eval.population import CONFIDENCE
-from workbench.eval.speed import layout, refuse_unlike, throughputs
+from workbench.eval.speed import layout, refuse_unlike
+from workbench.eval.speed_notes import speed_notes
+from workbench.eval.speed_spread import CERTAIN, TAILS, rounds, throughput_ends, throughputs
 from workbench.speed import Benchmark
-
-_TAILS = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -25,7 +25,8 @@ class Crossing:
     candidate: str
     table: pd.DataFrame = field(repr=False)
     """One row a concurrency: concurrency, ratio (the candidate's pictures a second over the
-    reference's), low and high (its 95 % interval; not a number with one round of requests)."""
+    reference's), rounds (of requests, the fewer of both sides), low and high (its 95 % interval; of
+    fewer than 6 rounds the range, round against round; not a number with one)."""
     at: float | None
     """Requests in flight at which the ratio first passes 1; None if it never does."""
     low: float | None
@@ -33,9 +34,9 @@ class Crossing:
     high: float | None
     shares: dict[str, float]
     """Of the resamples: ``crosses``, ``ahead`` and ``behind`` at every concurrency, ``falls``
-    behind as load grows. They add up to 1; empty where there are none."""
+    behind as load grows. They add up to 1; empty where a point has fewer than 6 rounds."""
     cautions: tuple[str, ...] = ()
-    """What must be said beside it: random weights, reference kernels."""
+    """What must be said beside it: random weights, reference kernels, other batches or versions."""
 
     @property
     def decided(self) -> bool:
@@ -45,17 +46,21 @@ class Crossing:
     def __str__(self) -> str:
         kind = _kind(self.table["ratio"].to_numpy())
         if not self.shares:
-            said = f"{self._said(kind)}; no interval from one round of requests"
+            said = f"not decided: as measured {self._said(kind)}, but {self._few()}{self._sure()}"
         elif self.decided:
-            said = self._said(kind)
+            least, share = self.table["rounds"].min(), self.shares[kind]
+            said = (
+                f"{self._said(kind)}; {share:.0%} of the resamples agree, of {least} rounds or more"
+            )
         else:
-            said = f"not decided: as measured {self._said(kind)}, but {self._doubt()}"
+            said = f"not decided: as measured {self._said(kind)}, but {self._doubt()}{self._sure()}"
         return said + (f" ({'; '.join(self.cautions)})" if self.cautions else "")
 
     def _said(self, kind: str) -> str:
         one, other, span = self.candidate, self.reference, _span(self.table["concurrency"])
         if kind == "crosses":
-            within = "" if self.low is None else f" [{self.low:.1f}, {self.high:.1f}]"
+            known = self.low is not None
+            within = f" [95 % interval {self.low:.1f} to {self.high:.1f}]" if known else ""
             return f"{one} overtakes {other} at {self.at:.1f} requests in flight{within}"
         if kind == "ahead":
             return f"{one} is ahead of {other} at every concurrency measured ({span})"
@@ -72,15 +77,26 @@ class Crossing:
             "falls": "fall behind as load grows",
         }
         said = [f"{s:.0%} {names[kind]}" for kind, s in self.shares.items() if s > 0]
-        sure = [
-            f"{word} for certain at {_listed(rows)}"
-            for word, rows in (
-                ("ahead", self.table.loc[self.table["low"] > 1, "concurrency"]),
-                ("behind", self.table.loc[self.table["high"] < 1, "concurrency"]),
+        return f"of the resamples {', '.join(said)}"
+
+    def _few(self) -> str:
+        rows = self.table[self.table["rounds"] < CERTAIN]
+        ran = [f"{row.rounds} at {row.concurrency} in flight" for row in rows.itertuples()]
+        return f"a 95 % interval takes {CERTAIN} rounds of requests, and there were {_listed(ran)}"
+
+    def _sure(self) -> str:
+        """Where the two are told apart: by the interval, or as far as the few rounds show."""
+        enough = self.table["rounds"] >= CERTAIN
+        told = [
+            f"{word} {how} at {_listed(rows)}"
+            for how, which in (("for certain", enough), ("in every round", ~enough))
+            for word, apart in (
+                ("ahead", self.table["low"] > 1),
+                ("behind", self.table["high"] < 1),
             )
-            if len(rows)
+            if len(rows := self.table.loc[which & apart, "concurrency"])
         ]
-        return f"of the resamples {', '.join(said)}; {'; '.join(sure) or 'nowhere told apart'}"
+        return f"; {'; '.join(told) or 'nowhere told apart'}"
 
 
 def crossing(
@@ -89,7 +105,8 @@ def crossing(
     """Where a candidate's throughput overtakes a reference's as more requests are in flight.
 
     Between two measured concurrencies the ratio is taken as linear in the logarithm of the
-    concurrency. The interval is that of the same reading of each bootstrap resample.
+    concurrency. The interval is that of the same reading of each bootstrap resample, where every
+    concurrency has at least :data:`workbench.eval.speed_spread.CERTAIN` rounds of requests.
 
     Args:
         reference: Benchmarks of one precision, one a concurrency.
@@ -113,17 +130,20 @@ def crossing(
     ratio = np.array(
         [theirs[n].result.pictures_per_s / ours[n].result.pictures_per_s for n in shared]
     )
-    drawn = np.stack([throughputs(theirs[n]) / throughputs(ours[n]) for n in shared], axis=1)
-    found = _resampled(np.array(shared), drawn[np.isfinite(drawn).all(axis=1)])
-    low, high = np.quantile(drawn, _TAILS, axis=0)
-    names = _names(ours[shared[0]], theirs[shared[0]])
+    pairs = [(ours[n], theirs[n]) for n in shared]
+    low, high = np.array([throughput_ends(b, a) for a, b in pairs]).T
+    fewest = [min(map(rounds, pair)) for pair in pairs]
+    table = pd.DataFrame(
+        {"concurrency": shared, "ratio": ratio, "rounds": fewest, "low": low, "high": high}
+    )
+    names = _names(*pairs[0])
     return Crossing(
         reference=names[0],
         candidate=names[1],
-        table=pd.DataFrame({"concurrency": shared, "ratio": ratio, "low": low, "high": high}),
+        table=table,
         at=_first(np.array(shared), ratio),
-        cautions=tuple(_cautions([*ours.values(), *theirs.values()])),
-        **found,
+        cautions=tuple(_cautions(names, pairs)),
+        **_resampled(table, pairs),
     )
 
 
@@ -154,11 +174,15 @@ def _names(reference: Benchmark, candidate: Benchmark) -> tuple[str, str]:
     return f"{names[0]} with {layouts[0]}", f"{names[1]} with {layouts[1]}"
 
 
-def _cautions(runs: Sequence[Benchmark]) -> Iterator[str]:
+def _cautions(
+    names: tuple[str, str], pairs: Sequence[tuple[Benchmark, Benchmark]]
+) -> Iterator[str]:
+    runs = [one for pair in pairs for one in pair]
     if any(one.random_weights for one in runs):
         yield "random weights"
     if any(one.audit.reference_kernels for one in runs):
         yield "reference kernels, whose times mean nothing"
+    yield from speed_notes([named for pair in pairs for named in zip(names, pair, strict=True)])
 
 
 def _first(sizes: np.ndarray, ratio: np.ndarray) -> float | None:
@@ -181,13 +205,15 @@ def _kind(ratio: np.ndarray) -> str:
     return "falls" if ahead.any() else "behind"
 
 
-def _resampled(sizes: np.ndarray, drawn: np.ndarray) -> dict:
-    """``low``, ``high`` and ``shares`` of a crossing, of ratios [resamples, concurrencies]."""
-    if not len(drawn):
+def _resampled(table: pd.DataFrame, pairs: Sequence[tuple[Benchmark, Benchmark]]) -> dict:
+    """``low``, ``high`` and ``shares`` of a crossing, where every point has enough rounds."""
+    if table["rounds"].min() < CERTAIN:
         return {"low": None, "high": None, "shares": {}}
+    drawn = np.stack([throughputs(b) / throughputs(a) for a, b in pairs], axis=1)
+    sizes = table["concurrency"].to_numpy()
     kinds = [_kind(ratio) for ratio in drawn]
     places = [place for place in (_first(sizes, ratio) for ratio in drawn) if place is not None]
-    low, high = np.quantile(places, _TAILS) if places else (None, None)
+    low, high = np.quantile(places, TAILS) if places else (None, None)
     names = ("crosses", "ahead", "behind", "falls")
     return {
         "low": None if low is None else float(low),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -11,7 +10,8 @@ import pandas as pd
 
 from workbench.errors import ComparisonRefused
 from workbench.eval.guard import differences, refuse_unknown
-from workbench.eval.population import CONFIDENCE, RESAMPLES, SEED
+from workbench.eval.speed_notes import queue_wait_s, speed_notes
+from workbench.eval.speed_spread import latency_ends, rounds, spread_name, throughput_ends
 from workbench.specs import Parallelism
 from workbench.speed import Benchmark, RankMemory
 
@@ -48,10 +48,12 @@ def speed_table(benchmarks: Iterable[Benchmark]) -> pd.DataFrame:
 
     Returns:
         model, precision, layout, compiled, attention_backend, device, size (pixels, then frames of
-        a video), num_inference_steps, concurrency, requests (completed), failed; latency_s
-        (median), latency_s_low and latency_s_high (95 % interval of it, none from a single round
-        of requests), latency_s_p90,
-        engine_s (median of the engine's own time), queue_wait_s (median), cold_s, load_s;
+        a video), num_inference_steps, concurrency, requests (completed), failed, rounds (values
+        that are independent: requests in flight together end together); latency_s (median),
+        latency_s_low and latency_s_high (95 % interval of it; of fewer than 6 rounds their range,
+        none from a single one), latency_s_p90, engine_s (median of the engine's own time),
+        queue_wait_s (median of the wait before a request was scheduled, also for others to be
+        drawn with), latency_less_wait_s (median of the latency without it), cold_s, load_s;
         pictures_per_s with its low and high, drawn (``pictures``, or ``clips`` of a video model,
         which pictures_per_s and mean_batch count then); mean_batch; of all ranks together
         weight_bytes, load_peak_bytes, allocated_peak_bytes, reserved_peak_bytes, device_used_bytes;
@@ -63,7 +65,7 @@ def speed_table(benchmarks: Iterable[Benchmark]) -> pd.DataFrame:
 
 def speedup(
     reference: Benchmark, candidate: Benchmark, *, across: Collection[str] = ()
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """How many times as fast the candidate is, at one stream or under load.
 
     Args:
@@ -73,22 +75,36 @@ def speedup(
 
     Returns:
         ``latency`` (the reference's median latency over the candidate's) and ``throughput``
-        (the candidate's pictures a second over the reference's), each with ``_low`` and ``_high``,
-        its 95 % bootstrap interval.
+        (the candidate's pictures a second over the reference's), each with ``_low`` and ``_high``;
+        ``spread``, what these are: a 95 % bootstrap interval, or with fewer than
+        :data:`workbench.eval.speed_spread.CERTAIN` rounds of requests on a side the range, round
+        against round; ``rounds``, the fewer of both sides; ``mean_batch`` of reference and
+        candidate; ``notes``, what else differs, in words: batches that ran, versions, warm-ups,
+        isolation. Latency is of the whole request, the wait for others included.
 
     Raises:
         ComparisonRefused: the runs differ in more than precision; names each field with both
             values. An unknown name in ``across``.
     """
     refuse_unlike(reference, candidate, across)
-    latency = medians(reference) / medians(candidate)
-    throughput = throughputs(candidate) / throughputs(reference)
+    fewest = min(rounds(reference), rounds(candidate))
     return {
         "latency": _latency(reference) / _latency(candidate),
-        **_interval("latency", latency),
+        **_within("latency", latency_ends(reference, candidate)),
         "throughput": candidate.result.pictures_per_s / reference.result.pictures_per_s,
-        **_interval("throughput", throughput),
+        **_within("throughput", throughput_ends(candidate, reference)),
+        "rounds": fewest,
+        "spread": spread_name(fewest),
+        "mean_batch": (reference.mean_batch, candidate.mean_batch),
+        "notes": speed_notes(_named(reference, candidate)),
     }
+
+
+def _named(reference: Benchmark, candidate: Benchmark) -> list[tuple[str, Benchmark]]:
+    names = [reference.precision, candidate.precision]
+    if names[0] == names[1]:
+        names = ["the reference", "the candidate"]
+    return list(zip(names, (reference, candidate), strict=True))
 
 
 def refuse_unlike(reference: Benchmark, candidate: Benchmark, across: Collection[str] = ()) -> None:
@@ -151,53 +167,17 @@ def layout(parallelism: Parallelism) -> str:
     return " x ".join(parts) or "one device"
 
 
-def medians(one: Benchmark) -> np.ndarray:
-    """Median latency of each bootstrap resample, float64 [RESAMPLES]; see :func:`throughputs`."""
-    return np.median(_resampled(one), axis=1)
-
-
-def throughputs(one: Benchmark) -> np.ndarray:
-    """Pictures a second of each bootstrap resample, float64 [RESAMPLES].
-
-    With N requests in flight at all times throughput is N over the mean latency (Little 1961), so
-    the measured one moves as the mean latency of a resample does, inversely. Not a number with a
-    single round of requests, from which no spread can be seen.
-    """
-    return one.result.pictures_per_s * _latencies(one).mean() / _resampled(one).mean(axis=1)
-
-
-def _resampled(one: Benchmark) -> np.ndarray:
-    """Latencies [RESAMPLES, requests], drawn by rounds: requests of one batch end together.
-
-    Each benchmark has its own draws: with common ones, two runs that drift alike by chance would
-    show a ratio without any spread.
-    """
-    values, size = _latencies(one), one.spec.workload.concurrency
-    rounds = [values[start : start + size] for start in range(0, len(values), size)]
-    if len(rounds) < 2:
-        return np.full((RESAMPLES, 1), np.nan)
-    random = np.random.default_rng([SEED, zlib.crc32(one.key.encode())])
-    draws = random.integers(len(rounds), size=(RESAMPLES, len(rounds)))
-    width = min(len(values), len(rounds) * min(map(len, rounds)))
-    return np.stack([np.concatenate([rounds[i] for i in draw])[:width] for draw in draws])
-
-
-def _latencies(one: Benchmark) -> np.ndarray:
-    return np.array([row.latency_s for row in one.result.completed])
-
-
 def _latency(one: Benchmark) -> float:
     return one.result.latency_s["median"]
 
 
-def _interval(name: str, values: np.ndarray) -> dict[str, float]:
-    low, high = np.quantile(values, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return {f"{name}_low": float(low), f"{name}_high": float(high)}
+def _within(name: str, ends: tuple[float, float]) -> dict[str, float]:
+    return {f"{name}_low": ends[0], f"{name}_high": ends[1]}
 
 
 def _row(one: Benchmark) -> dict[str, Any]:
     launch, workload, done = one.spec.launch, one.spec.workload, one.result.completed
-    waits = [row.queue_wait_s for row in done if row.queue_wait_s is not None]
+    less = [row.latency_s - row.queue_wait_s for row in done if row.queue_wait_s is not None]
     own = [row.stage_durations_s[ENGINE] for row in done if ENGINE in row.stage_durations_s]
     drawn = workload.sampling
     size = " x ".join(str(n) for n in (drawn.width, drawn.height, drawn.num_frames) if n)
@@ -213,15 +193,17 @@ def _row(one: Benchmark) -> dict[str, Any]:
         "concurrency": workload.concurrency,
         "requests": len(done),
         "failed": len(one.result.failed),
+        "rounds": rounds(one),
         "latency_s": _latency(one),
-        **_interval("latency_s", medians(one)),
+        **_within("latency_s", latency_ends(one)),
         "latency_s_p90": one.result.latency_s["p90"],
         "engine_s": _median(own),
-        "queue_wait_s": _median(waits),
+        "queue_wait_s": queue_wait_s(one),
+        "latency_less_wait_s": _median(less),
         "cold_s": np.nan if one.cold_s is None else one.cold_s,
         "load_s": one.load_s,
         "pictures_per_s": one.result.pictures_per_s,
-        **_interval("pictures_per_s", throughputs(one)),
+        **_within("pictures_per_s", throughput_ends(one)),
         "drawn": one.result.drawn,
         "mean_batch": one.mean_batch,
         "weight_bytes": sum(sum(rank.weights.values()) for rank in one.memory),

@@ -8,8 +8,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.eval.figure_style import GREY, PALETTE, colour, shaded, styled, text
-from workbench.eval.speed_labels import cautions, noted, run_labels
+from workbench.eval.speed_labels import cautions, noted, run_labels, spread_words
 from workbench.eval.speed_parts import ABOVE
+from workbench.eval.speed_spread import spread_name
 from workbench.eval.units import memory_unit
 
 _LEGEND = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"}
@@ -50,14 +51,14 @@ def memory_by_component(parts: pd.DataFrame, *, by_rank: bool = False) -> go.Fig
     note = noted(
         "lower is better; grey: the peak of a run above its weights",
         "" if by_rank or parts["rank"].nunique() == 1 else "all ranks together",
-        cautions(parts, times=False),
+        text(cautions(parts, times=False)),
     )
     styled(figure, "Memory by component", note, x="", y=f"memory, {unit}")
     return _with_legend(figure.update_layout(barmode="stack"), rows["bar"])
 
 
 def latency_with_spread(table: pd.DataFrame, requests: pd.DataFrame) -> go.Figure:
-    """Median latency as bars with its 95 % interval, and every request as a dot.
+    """Median latency as bars with its interval or range, and every request as a dot.
 
     Only the runs with the fewest requests in flight are shown: more of them wait for each other.
 
@@ -73,8 +74,8 @@ def latency_with_spread(table: pd.DataFrame, requests: pd.DataFrame) -> go.Figur
     figure = go.Figure([_medians(rows, names), _dots(dots["key"].map(named), dots["latency_s"])])
     figure.update_yaxes(rangemode="tozero")
     note = noted(
-        f"lower is better; {fewest} in flight; whiskers: 95 % interval of the median",
-        cautions(rows),
+        f"lower is better; {fewest} in flight; bars: median; whiskers: {spread_words(rows)}",
+        text(cautions(rows)),
     )
     styled(figure, "Latency of a request", note, x="", y="latency, s")
     return _with_legend(figure, names)
@@ -93,9 +94,11 @@ def _medians(rows: pd.DataFrame, names: pd.Series) -> go.Bar:
             "color": "#111",
             "thickness": 1.2,
         },
-        customdata=rows[["latency_s_low", "latency_s_high", "requests"]],
-        hovertemplate="%{x}: median %{y:.4~g} s, 95 % interval %{customdata[0]:.4~g} to "
-        "%{customdata[1]:.4~g}, %{customdata[2]} requests<extra></extra>",
+        customdata=rows[["latency_s_low", "latency_s_high", "requests"]].assign(
+            spread=rows["rounds"].map(spread_name)
+        ),
+        hovertemplate="%{x}: median %{y:.4~g} s, %{customdata[0]:.4~g} to %{customdata[1]:.4~g} "
+        "(%{customdata[3]}), %{customdata[2]} requests<extra></extra>",
     )
 
 
@@ -125,7 +128,7 @@ def stage_bars(stages: pd.DataFrame) -> go.Figure:
     figure = _stacked(rows, "stage", "seconds", last="rest", unit="s")
     note = noted(
         "one request in a run of its own, which waits for the device around each component",
-        cautions(stages),
+        text(cautions(stages)),
     )
     styled(figure, "Seconds by component", note, x="", y="time, s")
     return _with_legend(figure.update_layout(barmode="stack"), rows["bar"])
@@ -148,7 +151,7 @@ def kernel_bars(shares: pd.DataFrame) -> go.Figure:
     note = noted(
         f"of one watched request: {took}; kernels that overlap add up" if took else "",
         f"the profiler saw no kernel of {unseen}" if unseen else "",
-        cautions(shares),
+        text(cautions(shares)),
     )
     styled(figure, "Where the time goes", note, x="", y="share of the wall time, %")
     return _with_legend(figure.update_layout(barmode="stack"), rows["bar"])

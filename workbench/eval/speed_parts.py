@@ -104,7 +104,8 @@ def layout_table(benchmarks: Iterable[Benchmark]) -> pd.DataFrame:
     Returns:
         precision, layout, world_size (as read back from the workers), latency_s with its low and
         high, speedup with its low and high (latency of the first over this one's), pictures_per_s,
-        fullest_rank_bytes and reserved_peak_bytes (of all ranks), random_weights.
+        fullest_rank_bytes and reserved_peak_bytes (of all ranks), random_weights; rounds, the fewer
+        of the first run and this one: below 6 low and high are a range and no 95 % interval.
 
     Raises:
         ComparisonRefused: runs that differ in more than precision and layout.
@@ -112,6 +113,7 @@ def layout_table(benchmarks: Iterable[Benchmark]) -> pd.DataFrame:
     every = list(benchmarks)
     table = speed_table(every)
     ratios = [speedup(every[0], one, across={"parallelism"}) for one in every]
+    table["rounds"] = [ratio["rounds"] for ratio in ratios]
     for name in ("", "_low", "_high"):
         table[f"speedup{name}"] = [ratio[f"latency{name}"] for ratio in ratios]
     table["world_size"] = [one.audit.world_sizes["world"] for one in every]
@@ -119,7 +121,7 @@ def layout_table(benchmarks: Iterable[Benchmark]) -> pd.DataFrame:
     return table[
         ["precision", "layout", "world_size", "latency_s", "latency_s_low", "latency_s_high",
          "speedup", "speedup_low", "speedup_high", "pictures_per_s", "fullest_rank_bytes",
-         "reserved_peak_bytes", "random_weights"]
+         "reserved_peak_bytes", "random_weights", "rounds"]
     ]  # fmt: skip
 
 

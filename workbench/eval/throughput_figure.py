@@ -10,7 +10,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from workbench.eval.figure_style import GREY, colour, shaded, styled, text
-from workbench.eval.speed_labels import cautions, counted, noted, run_labels
+from workbench.eval.speed_labels import cautions, counted, noted, run_labels, spread_words
+from workbench.eval.speed_spread import spread_name
 
 if TYPE_CHECKING:
     from workbench.eval.crossing import Crossing
@@ -20,12 +21,15 @@ _HEIGHT, _LINE = 500, 0.055  # pixels; height of a label, of the largest value
 
 
 def throughput_curves(table: pd.DataFrame, *, crossings: Iterable[Crossing] = ()) -> go.Figure:
-    """Pictures or clips a second against requests in flight, with 95 % bands and the crossings.
+    """Pictures or clips a second against requests in flight, with bands and the crossings.
+
+    A band is the 95 % interval; with fewer than 6 rounds of requests it is their range.
 
     Args:
         table: rows of :func:`workbench.eval.speed.speed_table`.
         crossings: of :func:`workbench.eval.crossing.crossing`; each that was decided is a vertical
-            line with its interval as a band, the others are left to words.
+            line with its interval as a band; one that too few rounds leave open is a line alone;
+            what is not decided is named in the note.
     """
     figure, used = go.Figure(), []
     labels = run_labels(table)
@@ -40,9 +44,9 @@ def throughput_curves(table: pd.DataFrame, *, crossings: Iterable[Crossing] = ()
     figure.update_xaxes(type="log", tickvals=sizes, ticktext=list(map(str, sizes)))
     figure.update_yaxes(rangemode="tozero")
     note = noted(
-        f"higher is better; bands: 95 % intervals; ends labelled at {sizes[-1]} in flight",
+        f"higher is better; bands: {spread_words(table)}; ends labelled at {sizes[-1]} in flight",
         undecided,
-        cautions(table),
+        text(cautions(table)),
     )
     y = f"{counted(table)} / s"
     styled(figure, "Throughput by requests in flight", note, x="requests in flight", y=y)
@@ -66,7 +70,9 @@ def _curve(name: str, rows: pd.DataFrame, shade: str, dash: str) -> list[go.Scat
     low, high = known["pictures_per_s_low"], known["pictures_per_s_high"]
     what = counted(rows)
     filled = {"fill": "tonexty", "fillcolor": shaded(shade, 0.15)}
-    told = rows[["pictures_per_s_low", "pictures_per_s_high", "requests", "mean_batch"]]
+    told = rows[["pictures_per_s_low", "pictures_per_s_high", "requests", "mean_batch"]].assign(
+        spread=rows["rounds"].map(spread_name)
+    )
     return [
         go.Scatter(x=known["concurrency"], y=high, **edge),
         go.Scatter(x=known["concurrency"], y=low, **filled, **edge),
@@ -80,7 +86,8 @@ def _curve(name: str, rows: pd.DataFrame, shade: str, dash: str) -> list[go.Scat
             marker_size=6,
             customdata=told,
             hovertemplate=f"{text(name)}, %{{x}} in flight: %{{y:.4~g}} {what}/s<br>"
-            "%{customdata[0]:.4~g} to %{customdata[1]:.4~g}, %{customdata[2]} requests, "
+            "%{customdata[0]:.4~g} to %{customdata[1]:.4~g} (%{customdata[4]}), %{customdata[2]} "
+            "requests, "
             f"%{{customdata[3]:.3~g}} {what} a pass<extra></extra>",
         ),
     ]
@@ -131,14 +138,15 @@ def _draw_crossings(figure: go.Figure, crossings: Sequence[Crossing]) -> str:
             y=0,
             yref="paper",
             yshift=14 * number,
-            text=f"{text(one.candidate)} overtakes at {one.at:.1f}",
+            text=f"{text(one.candidate)} overtakes at {one.at:.1f}"
+            + ("" if one.decided else ", as measured"),
             font={"size": 11, "color": shade},
             xanchor="left",
             yanchor="bottom",
             xshift=4,
             showarrow=False,
         )
-    unsure = [text(one.candidate) for one in crossings if one.shares and not one.decided]
+    unsure = [text(one.candidate) for one in crossings if not one.decided]
     return f"not decided: {', '.join(unsure)}" if unsure else ""
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from workbench import store
 from workbench.audits import Audit
-from workbench.errors import LaunchFailed
+from workbench.errors import LaunchFailed, SpecError
 from workbench.provenance import gpu_bytes_used
 from workbench.serve.requests import asked_load
 from workbench.specs import LaunchSpec, Sampling, Workload
@@ -19,6 +19,7 @@ from workbench.zoo.weights import weight_bytes
 WARMUPS = 2
 
 
+@runtime_checkable
 class Launched(Protocol):
     """An engine or a server."""
 
@@ -65,9 +66,14 @@ def benchmark(
         force: Measure again what is in the store.
 
     Raises:
-        SpecError: a contradictory workload or images, before anything is sent.
+        SpecError: nothing launched, or a contradictory workload or images; before anything is sent.
         LaunchFailed: the engine died, or no request was answered.
     """
+    if not isinstance(launched, Launched):
+        raise SpecError(
+            f"launched={launched!r} is a {type(launched).__name__}; give what workbench.launch or "
+            "workbench.serve returned"
+        )
     full, found = asked_load(launched.spec, launched.folder, workload, images)
     drawn = [image.picture for image in found.values()] or None  # scaled, and said, already
     before = max(WARMUPS, full.concurrency) if warmups is None else warmups

@@ -177,12 +177,7 @@ class Engine(Session):
         return error_table(recording, answer, self.audit)
 
     def kernel_times(
-        self,
-        prompt: str,
-        *,
-        seed: int = 0,
-        sampling: Sampling | None = None,
-        image: Any = None,
+        self, prompt: str, *, seed: int = 0, sampling: Sampling | None = None, image: Any = None
     ) -> pd.DataFrame:
         """Where the time of one request goes; draw something at this sampling first, to warm up.
 
@@ -196,9 +191,15 @@ class Engine(Session):
             One row a kernel (on CPU an operator), the longest first: kernel, kind (``GEMM``,
             ``attention``, ``copy``, ...), calls, seconds, share (of the wall time). ``attrs`` holds
             ``wall_s`` and ``idle``, the share in which none ran: launch gaps, and the host.
+
+        Raises:
+            SpecError: a contradictory request, or several prompts, before anything runs.
+            LaunchFailed: the engine died, or the profiler saw nothing.
         """
         import pandas as pd
 
+        if not isinstance(prompt, str):
+            raise SpecError(f"prompt={prompt!r}: kernels are timed of one prompt; give a string")
         request, images = asked_for(
             self.spec, self.folder, prompt, seeds=(seed,), sampling=sampling, images=image
         )

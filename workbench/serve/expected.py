@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from workbench.schemes import SIXTEEN_BIT
 from workbench.specs import LaunchSpec
 from workbench.zoo.families import Family
 from workbench.zoo.inventory import StoredLinear, linears
+from workbench.zoo.json_files import object_of, read_json
 from workbench.zoo.names import module_name, siblings
 from workbench.zoo.presets import (
     AUTOROUND,
@@ -71,9 +71,15 @@ def components(folder: Path, family: Family) -> tuple[str, ...]:
 
 
 def quantization_config(component: Path) -> dict[str, Any] | None:
-    """How a component says it is quantized, if it says so."""
+    """How a component says it is quantized, if it says so.
+
+    Raises:
+        ModelNotFound: a config.json that is broken, or whose entry is no object.
+    """
     config = component / "config.json"
-    return json.loads(config.read_text()).get("quantization_config") if config.is_file() else None
+    if not config.is_file():
+        return None
+    return object_of(config, read_json(config), "quantization_config")
 
 
 def _component(folder: Path, preset: Preset, spec: LaunchSpec) -> Iterator[tuple[str, Expected]]:
@@ -111,5 +117,6 @@ def method_of(component: Path, recipe: QuantRecipe | None) -> str:
     if not config:
         return ONLINE
     producer = config.get("producer")
-    names = f"{config.get('quant_method')} {producer.get('name') if producer else ''}".lower()
+    name = producer.get("name") if isinstance(producer, dict) else ""
+    names = f"{config.get('quant_method')} {name}".lower()
     return MODELOPT if "modelopt" in names else AUTOROUND

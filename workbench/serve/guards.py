@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator
@@ -19,14 +18,17 @@ from workbench.serve.plan_rules import (
     guidance_problem,
     heads_problem,
     ring_problem,
+    steps_problem,
 )
 from workbench.specs import LaunchSpec, Sampling
+from workbench.zoo.component_configs import heads_of
 from workbench.zoo.families import Family
+from workbench.zoo.json_files import read_json
 from workbench.zoo.parallel import support_of
+from workbench.zoo.presets import preset_of
 from workbench.zoo.sizes import second_problem
 
 MOST_CPU_WORKERS = 8
-STEPWISE = ("qwen-image",)
 INT8_CAPABILITY = (8, 0)
 ON_CPU = ("TORCH_SDPA",)
 COMPILERS = ("g++", "clang++")  # of which torch's inductor needs one on CPU
@@ -44,9 +46,10 @@ def check_launch(spec: LaunchSpec, family: Family, folder: Path) -> None:
     if problem := _index_problem(family, folder):
         raise SpecError(problem)
     _check_layout(spec, family, folder)
-    _check_steps(spec, family)
+    if problem := steps_problem(family, spec):
+        raise SpecError(problem)
     devices = gpus()
-    heads = [facts["num_attention_heads"] for _, facts in _configs(family, folder)]
+    heads = [heads for _, heads in _heads(family, folder)]
     _check_devices(spec, len(devices) or MOST_CPU_WORKERS, heads, on_cpu=not devices)
     if devices:
         _check_gpus(spec, devices)
@@ -94,7 +97,7 @@ def check_steps(folder: Path, sampling: Sampling) -> None:
         SpecError: such a schedule, and one step.
     """
     config = folder / "scheduler" / "scheduler_config.json"
-    end = json.loads(config.read_text()).get("shift_terminal") if config.is_file() else None
+    end = read_json(config).get("shift_terminal") if config.is_file() else None
     if end and sampling.num_inference_steps == 1:
         raise SpecError(
             f"num_inference_steps=1: the schedule of {folder.name} is stretched to end at "
@@ -106,7 +109,7 @@ def _index_problem(family: Family, folder: Path) -> str | None:
     """Entries of an image-to-video index that vLLM-Omni 0.30.0 takes for something else."""
     if family.name != "wan-i2v":
         return None
-    index = json.loads((folder / "model_index.json").read_text())
+    index = read_json(folder / "model_index.json")
     if index.get("expand_timesteps"):  # pipeline_wan2_2_i2v.py:343 looks elsewhere
         return (
             f"{folder}/model_index.json: a {index['_class_name']} with expand_timesteps is read as "
@@ -121,24 +124,16 @@ def _index_problem(family: Family, folder: Path) -> str | None:
 
 
 def _check_layout(spec: LaunchSpec, family: Family, folder: Path) -> None:
-    for component, facts in _configs(family, folder):
-        if problem := heads_problem(component, facts["num_attention_heads"], spec.parallelism):
+    for component, heads in _heads(family, folder):
+        if problem := heads_problem(component, heads, spec.parallelism):
             raise SpecError(problem)
 
 
-def _configs(family: Family, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _heads(family: Family, folder: Path) -> Iterator[tuple[str, int]]:
+    """Transformer -> attention heads of its queries."""
     for component in family.transformers:
-        config = folder / component / "config.json"
-        if config.is_file():
-            yield component, json.loads(config.read_text())
-
-
-def _check_steps(spec: LaunchSpec, family: Family) -> None:
-    if spec.step_execution and family.name not in STEPWISE:
-        raise SpecError(
-            f"step_execution=True: vLLM-Omni 0.30.0 steps {', '.join(STEPWISE)}, "
-            f"not {family.name}; launch with step_execution=False"
-        )
+        if (folder / component / "config.json").is_file():
+            yield component, heads_of(folder / component, preset_of(family.name).heads)[0]
 
 
 def _check_devices(spec: LaunchSpec, here: int, heads: list[int], *, on_cpu: bool) -> None:

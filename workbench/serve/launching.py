@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from workbench import store
-from workbench.errors import SpecError
 from workbench.followed import VELOCITIES, Followed
 from workbench.records import Checkpoint, GenerationSet
 from workbench.serve.drawing import KIND
 from workbench.serve.engine import Engine
 from workbench.serve.following import follow_spec
 from workbench.serve.plain import PlainDiffusers
-from workbench.serve.requests import asked_for, launch_spec, needed_bytes
-from workbench.specs import LaunchSpec, ModelRef, PromptSet, Sampling
+from workbench.serve.requests import asked_for, launch_spec, needed_bytes, refuse_runtime
+from workbench.specs import ModelRef, PromptSet, Sampling
 
 
 def launch(model: ModelRef | Checkpoint | str, **options: Any) -> Engine:
@@ -33,7 +32,7 @@ def launch(model: ModelRef | Checkpoint | str, **options: Any) -> Engine:
         LaunchFailed: the engine did not start.
     """
     spec, folder = launch_spec(model, **options)
-    _refuse_runtime(spec, "vllm-omni")
+    refuse_runtime(spec, "vllm-omni")
     return Engine(spec, folder)
 
 
@@ -54,7 +53,7 @@ def generate(
     with the plain pipeline instead.
     """
     spec, folder = launch_spec(model, **options)
-    _refuse_runtime(spec, "vllm-omni", "diffusers")
+    refuse_runtime(spec, "vllm-omni", "diffusers")
     asked = asked_for(
         spec, folder, prompts, seeds=seeds, sampling=sampling, repeat=repeat, images=images
     )
@@ -81,22 +80,9 @@ def follow(
     Nothing is launched when all of it is in the store.
     """
     spec, folder = launch_spec(model, **options)
-    _refuse_runtime(spec, "vllm-omni")
+    refuse_runtime(spec, "vllm-omni")
     request = follow_spec(spec, reference, pairs, repeat)
     if store.has(VELOCITIES, request):
         return Followed.load(store.open_complete(VELOCITIES, request))
     with Engine(spec, folder) as engine:
         return engine.follow(reference, pairs=pairs, repeat=repeat)
-
-
-def _refuse_runtime(spec: LaunchSpec, *allowed: str) -> None:
-    if spec.runtime in allowed:
-        return
-    form = {
-        "diffusers": "workbench.generate draws with it",
-        "vllm-omni-server": "workbench.serve starts it",
-    }
-    raise SpecError(
-        f"runtime={spec.runtime!r} is no engine to launch in this process, where "
-        f"{' or '.join(allowed)} is; {form[spec.runtime]}"
-    )

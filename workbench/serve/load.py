@@ -37,6 +37,7 @@ def run(workload: Workload, ask: Ask, precision: str, check: Check) -> LoadResul
     order = iter(range(workload.requests))
     turn = threading.Lock()
     pairs = list(product(workload.prompts.prompts, workload.seeds))
+    threads = min(workload.concurrency, workload.requests)
 
     def client() -> list[Future[RequestRow]]:
         rows = []
@@ -48,9 +49,9 @@ def run(workload: Workload, ask: Ask, precision: str, check: Check) -> LoadResul
             rows.append(_one(index, pairs[index % len(pairs)], ask, began, judge))
 
     # Digests are taken beside the clients, so that no client pauses between two requests.
-    with ThreadPoolExecutor(1) as digests, ThreadPoolExecutor(workload.concurrency) as clients:
+    with ThreadPoolExecutor(1) as digests, ThreadPoolExecutor(threads) as clients:
         judge = partial(digests.submit, _row, check)
-        started = [clients.submit(client) for _ in range(workload.concurrency)]
+        started = [clients.submit(client) for _ in range(threads)]
         rows = [row.result() for one in started for row in one.result()]
     return LoadResult(
         workload=workload,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.engine_logs import plain_streams, quiet
+from workbench.provenance import gpu_bytes_used
 from workbench.specs import LaunchSpec, Sampling
 from workbench.torchvision_ops import define_missing
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from PIL import Image
 
 EXTENSION = "workbench.serve.tracing.WorkerTools"
+_unused: list[int] = []
+"""Bytes in use on each GPU before this process had a CUDA context; empty until that is known."""
 
 
 def start(folder: Path, spec: LaunchSpec) -> tuple[Any, list[BaseProcess]]:
@@ -118,12 +121,41 @@ def give_memory_back() -> None:
         torch.cuda.empty_cache()
 
 
+def note_unused() -> None:
+    """Keep what each GPU holds while this process has no CUDA context: see :func:`used_before`."""
+    import torch
+
+    if not torch.cuda.is_initialized():
+        _unused[:] = gpu_bytes_used()
+
+
+def used_before(spec: LaunchSpec) -> list[int]:
+    """Bytes in use on each GPU before a launch, without the CUDA context of an inline worker.
+
+    An inline worker runs in this process, whose context (0.8 GiB) outlives an engine. So that each
+    launch counts it, not only the first, this is what was in use before the process had one, and
+    what its allocator holds now. Where CUDA was in use before :func:`note_unused` or a launch, the
+    context cannot be told and is not counted.
+    """
+    import torch
+
+    note_unused()
+    now = gpu_bytes_used()
+    if not (_inline(spec) and torch.cuda.is_initialized() and _unused):
+        return now
+    held = [torch.cuda.memory_reserved(number) for number in range(len(_unused))]
+    return [before + own for before, own in zip(_unused, held, strict=True)]
+
+
+def _inline(spec: LaunchSpec) -> bool:
+    return spec.parallelism.world_size == 1 and spec.isolation == "inline"
+
+
 def held_bytes(spec: LaunchSpec) -> int:
     """GPU memory that this process holds already and an inline worker would count as its own."""
     import torch
 
-    inline = spec.parallelism.world_size == 1 and spec.isolation == "inline"
-    return torch.cuda.memory_reserved() if inline and torch.cuda.is_available() else 0
+    return torch.cuda.memory_reserved() if _inline(spec) and torch.cuda.is_available() else 0
 
 
 def asked(

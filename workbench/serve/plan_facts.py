@@ -6,7 +6,7 @@ A block repeats, so its linears are read once and counted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,11 @@ def facts_of(spec: LaunchSpec, family: Family, folder: Path) -> Facts:
             linears = modules(found)
             parts += [_part(name, one, number, preset, how) for one in linears.values()]
             whole[name] += number * _floats(found, linears, element)
+    if not parts:
+        raise ModelNotFound(
+            f"{folder}: {', '.join(names)} has weight files without a linear in them; download or "
+            "save the model again"
+        )
     encoders = {
         name: folder / name for name in support.encoders if any((folder / name).glob(PATTERN))
     }
@@ -113,6 +118,25 @@ def facts_of(spec: LaunchSpec, family: Family, folder: Path) -> Facts:
         },
         vae=vae_of(folder / "vae"),
     )
+
+
+def cut_problem(parts: Iterable[Part], size: int) -> str | None:
+    """What so many tensor-parallel ranks cut, in one sentence: the first linear, and how many more.
+
+    Args:
+        parts: The linears.
+        size: How many ranks.
+    """
+    cut = [(p, problem) for p in parts if p.share and (problem := p.share.problem(size))]
+    if not cut:
+        return None
+    first, problem = cut[0]
+    more = sum(part.number for part, _ in cut) - 1
+    advice = "; use a size that divides it"
+    if more:
+        advice = f"; so it is with {more} more linears: use a size that divides them all"
+    where = f"{first.component}.{first.name} in {first.scheme}"
+    return f"tensor_parallel_size={size}: {where} {problem}{advice}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

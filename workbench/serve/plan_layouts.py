@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
-from math import log, prod
+from math import prod
 
 from workbench.serve import plan_rules as rules
 from workbench.serve.layouts import describe
-from workbench.serve.plan_facts import Facts
-from workbench.serve.plan_memory import Estimate, Memory, fullest
+from workbench.serve.plan_facts import Facts, cut_problem
+from workbench.serve.plan_memory import Estimate, Memory
+from workbench.serve.plan_nearest import SIZES, Choices, sizes_of
 from workbench.serve.shards import final_problem
 from workbench.specs import Parallelism, Sampling
 
-SIZES = (
-    "tensor_parallel_size",
-    "ulysses_degree",
-    "ring_degree",
-    "cfg_parallel_size",
-    "vae_patch_parallel_size",
-)
 _MOST_OFFERED = 3
 
 
@@ -38,7 +32,7 @@ class Layout:
     """Of the model's memory."""
     capacity: int = field(repr=False)
     """Bytes of one device."""
-    choices: Sequence[Parallelism] = field(default=(), repr=False)
+    choices: Choices = field(repr=False)
     """The valid layouts within the devices there are."""
 
     @property
@@ -54,7 +48,7 @@ class Layout:
     @property
     def needed(self) -> int:
         """Estimated bytes on the rank that needs most."""
-        return fullest(self.memory)
+        return sum(self.estimate.fullest(self.parallelism).values())
 
     @property
     def fits(self) -> bool:
@@ -67,9 +61,7 @@ class Layout:
 
         Closest by the sum of the ratios' logarithms; of two as close the one of more devices.
         """
-        if self.valid or not self.choices:
-            return None
-        return min(self.choices, key=lambda one: _distance(self.parallelism, one))
+        return None if self.valid else self.choices.nearest(self.parallelism)
 
     def __str__(self) -> str:
         name = describe(self.parallelism)
@@ -88,12 +80,13 @@ class Layouts:
         capacity: int,
         on_cpu: bool = False,
         batch: int = 1,
+        stepped: bool = False,
     ) -> None:
         self.facts, self.sampling, self.on_cpu = facts, sampling, on_cpu
         self.gpus, self.capacity = gpus, capacity
-        self.batch = batch
-        self._estimate = Estimate(facts, sampling, on_cpu=on_cpu, batch=batch)
-        self._choices: list[Parallelism] = []
+        self.batch, self.stepped = batch, stepped
+        self._estimate = Estimate(facts, sampling, on_cpu=on_cpu, batch=batch, stepped=stepped)
+        self._choices = Choices()
         self._divided = cache(self._divided_problems)
         self._of_ranks = cache(self._problems_of_ranks)
         self.all = tuple(self._every())
@@ -103,7 +96,7 @@ class Layouts:
         return Layout(
             parallelism=parallelism,
             replicas=self.gpus // parallelism.world_size,
-            reasons=tuple(self._reasons(parallelism)),
+            reasons=self._reasons(parallelism),
             estimate=self._estimate,
             capacity=self.capacity,
             choices=self._choices,
@@ -123,19 +116,25 @@ class Layouts:
             capacity=self.capacity,
             on_cpu=self.on_cpu,
             batch=self.batch,
+            stepped=self.stepped,
         )
 
     def _every(self) -> Iterator[Layout]:
-        for sizes in _within(self.gpus):
-            layout = self.judge(Parallelism(**dict(zip(SIZES, sizes, strict=True))))
+        for parallelism in _within(self.gpus):
+            layout = self.judge(parallelism)
             if layout.valid:
-                self._choices.append(layout.parallelism)
+                self._choices.add(layout.parallelism)
             yield layout
 
-    def _reasons(self, layout: Parallelism) -> Iterator[str]:
-        yield from filter(None, (self._too_many(layout),))
-        yield from self._of_ranks(*(getattr(layout, name) for name in SIZES[:-1]))
-        yield from filter(None, (rules.patches_problem(self.facts.support, layout),))
+    def _reasons(self, layout: Parallelism) -> tuple[str, ...]:
+        *ranks, _ = sizes_of(layout)
+        many = self._too_many(layout)
+        patches = rules.patches_problem(self.facts.support, layout)
+        return (
+            *((many,) if many else ()),
+            *self._of_ranks(*ranks),
+            *((patches,) if patches else ()),
+        )
 
     def _problems_of_ranks(self, *sizes: int) -> tuple[str, ...]:
         """All but what hangs on the patches of the VAE, of which there are many for one layout."""
@@ -159,27 +158,25 @@ class Layouts:
 
     def _divided_problems(self, size: int) -> tuple[str, ...]:
         """What tensor parallelism cuts: rows, columns, groups of scales, the final projection."""
-        found = []
-        for part in self.facts.parts:
-            problem = part.share.problem(size) if part.share else None
-            if problem:
-                where = f"{part.component}.{part.name} in {part.scheme}"
-                found.append(f"tensor_parallel_size={size}: {where} {problem}")
-            outside = final_problem(self.facts.support, part.name, part.outputs, size)
-            found += [outside] if outside else []
-        return tuple(found)
+        parts = self.facts.parts
+        outside = (final_problem(self.facts.support, p.name, p.outputs, size) for p in parts)
+        return tuple(filter(None, (cut_problem(parts, size), *outside)))
 
     def _too_many(self, layout: Parallelism) -> str | None:
         if layout.world_size <= self.gpus:
             return None
         among = [one for one in self._choices if _divides(one, layout)]
         best = sorted(among, key=lambda one: -one.world_size)[:_MOST_OFFERED]
-        return rules.device_problem(layout, self.gpus, map(describe, best))
+        here = f"{self.gpus} are here"
+        seen = f"{layout.world_size} workers and {here}" if self.on_cpu else ""
+        return rules.device_problem(layout, self.gpus, map(describe, best), seen)
 
 
-def _within(devices: int) -> list[tuple[int, ...]]:
-    """Sizes of every layout of at most so many devices, fewest ranks first; patches up to those."""
-    return sorted(_sizes(devices), key=lambda sizes: prod(sizes[:4]))
+@lru_cache(maxsize=2)
+def _within(devices: int) -> tuple[Parallelism, ...]:
+    """Every layout of at most so many devices, fewest ranks first; patches up to those."""
+    ordered = sorted(_sizes(devices), key=lambda sizes: prod(sizes[:4]))
+    return tuple(Parallelism(**dict(zip(SIZES, sizes, strict=True))) for sizes in ordered)
 
 
 def _sizes(devices: int) -> Iterator[tuple[int, ...]]:
@@ -194,12 +191,6 @@ def _sizes(devices: int) -> Iterator[tuple[int, ...]]:
 def _size(layout: Layout) -> tuple[int, int, int]:
     asked = layout.parallelism
     return asked.world_size, asked.vae_patch_parallel_size, layout.needed
-
-
-def _distance(asked: Parallelism, other: Parallelism) -> tuple[float, int, int]:
-    ratios = (getattr(asked, name) / getattr(other, name) for name in SIZES)
-    far = sum(abs(log(ratio)) for ratio in ratios)
-    return round(far, 9), -other.world_size, other.tensor_parallel_size
 
 
 def _divides(one: Parallelism, asked: Parallelism) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from workbench.errors import NotSupportedHere
+from workbench.errors import NotSupportedHere, SpecError
 from workbench.serve.layouts import describe
-from workbench.serve.plan_layouts import SIZES, Layout, Layouts
+from workbench.serve.plan_layouts import Layout, Layouts
 from workbench.serve.plan_memory import GIB
-from workbench.specs import Parallelism
+from workbench.serve.plan_nearest import SIZES
+from workbench.specs import Parallelism, Sampling
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,13 +43,19 @@ class Plan:
         """One layout, also one that needs more devices than there are.
 
         Args:
-            parallelism: The layout; None builds it of the sizes.
-            **sizes: Fields of Parallelism.
+            parallelism: The layout; None is the single device.
+            **sizes: Fields of Parallelism, in place of the layout's own.
 
         Raises:
             SpecError: sizes that no layout has, such as 0.
         """
-        return self._layouts.judge(parallelism or Parallelism(**sizes))
+        if parallelism is not None and not isinstance(parallelism, Parallelism):
+            raise SpecError(
+                f"{parallelism!r} is a {type(parallelism).__name__}; give a Parallelism, or sizes "
+                "by name, such as tensor_parallel_size=2"
+            )
+        asked = (parallelism or Parallelism()).but(**sizes)
+        return self._layouts.judge(asked)
 
     def smallest(self) -> Layout:
         """The valid layout of the fewest devices whose estimate is within their memory.
@@ -126,19 +133,24 @@ def gib(size: int) -> str:
     return f"{size / GIB:.1f}"
 
 
+def size_of(sampling: Sampling) -> str:
+    """Pixels and frames that are drawn."""
+    frames = f", {sampling.num_frames} frames" if sampling.num_frames else ""
+    return f"{sampling.width or 1024} x {sampling.height or 1024} pixels{frames}"
+
+
 def _row(layout: Layout) -> dict[str, Any]:
-    each = [sum(rank) for rank in zip(*layout.memory.values(), strict=True)]
-    most = each.index(max(each))
-    nearest = layout.nearest
+    memory = layout.estimate.fullest(layout.parallelism)
+    needed, nearest = sum(memory.values()), layout.nearest
     return {
         "layout": describe(layout.parallelism),
         **{name: getattr(layout.parallelism, name) for name in SIZES},
         "world_size": layout.parallelism.world_size,
         "replicas": layout.replicas,
         "valid": layout.valid,
-        "fits": layout.fits,
+        "fits": needed <= layout.capacity,
         "reasons": "; ".join(layout.reasons),
         "nearest": describe(nearest) if nearest else None,
-        "memory_gib": each[most] / GIB,
-        **{f"{name}_gib": ranks[most] / GIB for name, ranks in layout.memory.items()},
+        "memory_gib": needed / GIB,
+        **{f"{name}_gib": size / GIB for name, size in memory.items()},
     }

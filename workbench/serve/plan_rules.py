@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from workbench.sampling import Sampling
-from workbench.specs import Parallelism
+from workbench.specs import LaunchSpec, Parallelism
+from workbench.zoo.families import Family
 from workbench.zoo.parallel import PLAIN_VAE, Support
 
 SECOND = "guidance_scale_2"
+STEPWISE = ("qwen-image",)
 
 
 def heads_problem(
@@ -147,6 +149,16 @@ def sequence_problem(support: Support, layout: Parallelism, tokens: int) -> str 
         f"ring_degree={layout.ring_degree}: {tokens} tokens do not divide among {ranks} sequence "
         "ranks, and ring attention takes no mask for the padding; use ulysses_degree alone, or "
         "another height and width"
+    )
+
+
+def steps_problem(family: Family, spec: LaunchSpec) -> str | None:
+    """Step execution is for pipelines that can be entered at any step."""
+    if not spec.step_execution or family.name in STEPWISE:
+        return None
+    return (
+        f"step_execution=True: vLLM-Omni 0.30.0 steps {', '.join(STEPWISE)}, "
+        f"not {family.name}; use step_execution=False"
     )
 
 

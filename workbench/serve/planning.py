@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,32 +16,43 @@ from workbench.serve.defaults import full_sampling
 from workbench.serve.expected import components, quantization_config
 from workbench.serve.plan_facts import Facts, facts_of
 from workbench.serve.plan_layouts import Layouts
-from workbench.serve.plan_memory import GIB
-from workbench.serve.plan_result import Plan
+from workbench.serve.plan_memory import GIB, weights_of
+from workbench.serve.plan_result import Plan, size_of
+from workbench.serve.plan_rules import steps_problem
 from workbench.serve.stored import stored_label
 from workbench.spec import Spec
 from workbench.specs import LaunchSpec, ModelRef, Sampling
 from workbench.zoo.families import Family, family_of
+from workbench.zoo.json_files import read_json
 from workbench.zoo.sizes import drawable, second_problem
 
 MOST_GPUS = 64
+MOST_GIB = 100_000  # a hundred times the largest GPU there is
+MOST_SEQS = 100_000
 
 
 class PlanSpec(Spec):
     """The devices that a plan is for."""
 
     gpus: int = Field(ge=1, le=MOST_GPUS)
-    gpu_memory_gib: float = Field(gt=0)
+    gpu_memory_gib: float = Field(gt=0, le=MOST_GIB, allow_inf_nan=False)
     device: Literal["cuda", "cpu"] = "cuda"
-    max_num_seqs: int = Field(1, ge=1)
+    max_num_seqs: int = Field(1, ge=1, le=MOST_SEQS)
 
-    @field_validator("gpus", mode="before")
+    @field_validator("gpus", "max_num_seqs", mode="before")
     @classmethod
     def _whole_number(cls, value: Any) -> Any:
         """Digits, as a command line passes them, count as the number; True does not."""
         if isinstance(value, bool):
             raise ValueError("give a whole number, 1 or more")
         return int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+
+    @field_validator("gpu_memory_gib", mode="before")
+    @classmethod
+    def _a_number(cls, value: Any) -> Any:
+        if isinstance(value, bool):
+            raise ValueError("give the GiB of one GPU, such as 80")
+        return value
 
 
 def plan(
@@ -52,12 +65,13 @@ def plan(
     dtype: str = "bfloat16",
     device: str = "cuda",
     max_num_seqs: int = 1,
+    step_execution: bool = False,
 ) -> Plan:
     """Every layout of a model on some devices: which are valid, why others are not, what fits.
 
-    Reads config.json and safetensors headers only, and nothing of this machine. Memory is an
-    estimate; :mod:`workbench.serve.plan_memory` has its formulas and says what they were held
-    against.
+    Reads config.json and safetensors headers only, and nothing of this machine; of a hub id nothing
+    more is downloaded, and what the hub's cache holds is used. Memory is an estimate;
+    :mod:`workbench.serve.plan_memory` has its formulas and says what they were held against.
 
     Args:
         model: What :func:`workbench.launch` takes: a ModelRef, its source, or a Checkpoint.
@@ -67,8 +81,9 @@ def plan(
         quantization: ``fp8`` or ``int8``, online.
         dtype: ``bfloat16``, ``float16`` or ``float32``.
         device: ``cpu`` plans worker processes instead of GPUs: no ring attention, no context.
-        max_num_seqs: Pictures drawn and decoded together; with step_execution=True they are
-            decoded one by one, and 1 is nearer.
+        max_num_seqs: Pictures drawn and decoded together.
+        step_execution: Whether the engine schedules single steps: it then decodes one by one what
+            it denoises together.
 
     Raises:
         SpecError: devices, options or a sampling that nothing can serve.
@@ -82,8 +97,29 @@ def plan(
     asked = PlanSpec(
         gpus=gpus, gpu_memory_gib=gpu_memory_gib, device=device, max_num_seqs=max_num_seqs
     )
-    spec, folder = _located(model, {"quantization": quantization, "dtype": dtype})
+    options = {"quantization": quantization, "dtype": dtype, "step_execution": step_execution}
+    with _located(model, options) as (spec, folder):
+        return _planned(asked, spec, folder, sampling)
+
+
+@contextmanager
+def _located(
+    model: ModelRef | Checkpoint | str, options: dict[str, Any]
+) -> Iterator[tuple[LaunchSpec, Path]]:
+    """As for a launch, but without the fingerprint, which reads a part of the weights."""
+    if isinstance(model, Checkpoint):
+        yield LaunchSpec(model=model.model, recipe=model.recipe, **options), model.path
+        return
+    reference = model if isinstance(model, ModelRef) else ModelRef(model)
+    spec = LaunchSpec(model=reference, **options)
+    with zoo.outlined(reference) as folder:
+        yield spec, folder
+
+
+def _planned(asked: PlanSpec, spec: LaunchSpec, folder: Path, sampling: Sampling | None) -> Plan:
     family = family_of(folder)
+    if problem := steps_problem(family, spec):
+        raise SpecError(problem)
     _refuse_quantized_twice(spec, family, folder)
     wanted = full_sampling(folder, sampling)
     facts = facts_of(spec, family, folder)
@@ -97,18 +133,11 @@ def plan(
         capacity=int(asked.gpu_memory_gib * GIB),
         on_cpu=asked.device == "cpu",
         batch=asked.max_num_seqs,
+        stepped=spec.step_execution,
     )
-    return Plan(layouts, title=_title(spec, facts, asked, drawn), notes=_notes(facts, spec, note))
-
-
-def _located(
-    model: ModelRef | Checkpoint | str, options: dict[str, Any]
-) -> tuple[LaunchSpec, Path]:
-    """As for a launch, but without the fingerprint, which reads a part of the weights."""
-    if isinstance(model, Checkpoint):
-        return LaunchSpec(model=model.model, recipe=model.recipe, **options), model.path
-    reference = model if isinstance(model, ModelRef) else ModelRef(model)
-    return LaunchSpec(model=reference, **options), zoo.locate(reference)
+    notes = (note, _lacking(folder, facts), *_notes(facts, spec))
+    title = _title(spec, facts, asked, drawn)
+    return Plan(layouts, title=title, notes=tuple(filter(None, notes)))
 
 
 def _refuse_quantized_twice(spec: LaunchSpec, family: Family, folder: Path) -> None:
@@ -120,25 +149,36 @@ def _refuse_quantized_twice(spec: LaunchSpec, family: Family, folder: Path) -> N
 def _title(spec: LaunchSpec, facts: Facts, asked: PlanSpec, sampling: Sampling) -> str:
     packed = sorted({p.scheme for p in facts.parts} - {"BF16", "F16", "F32"})
     precision = spec.recipe.label if spec.recipe else "+".join(packed) or spec.precision
-    size = f"{sampling.width or 1024} x {sampling.height or 1024} pixels"
-    frames = f", {sampling.num_frames} frames" if sampling.num_frames else ""
     devices = f"{asked.gpus} {'GPU' if asked.device == 'cuda' else 'worker'}"
     return (
-        f"{spec.model.source} in {precision}, {size}{frames}, on up to {devices}"
+        f"{spec.model.source} in {precision}, {size_of(sampling)}, on up to {devices}"
         f"{'s' * (asked.gpus > 1)} of {asked.gpu_memory_gib:g} GiB"
     )
 
 
-def _notes(facts: Facts, spec: LaunchSpec, frames: str | None) -> tuple[str, ...]:
+def _lacking(folder: Path, facts: Facts) -> str | None:
+    """Components that the engine loads and the plan could not count."""
+    index = folder / "model_index.json"
+    named = read_json(index) if index.is_file() else {}
+    given = {
+        name for name, value in named.items() if isinstance(value, list) and value[:1] != [None]
+    }
+    sizes = weights_of(facts, 1)
+    lacking = [
+        one.name
+        for one in facts.preset.components
+        if not sizes.get(one.name)
+        and (one.name in given or not (one.optional or one.name in named))
+    ]
+    if not named or not lacking:
+        return None
+    return (
+        f"no weights of {', '.join(lacking)} lie in {folder}, so their memory is not counted: more "
+        "is needed than this plan says; plan the whole pipeline"
+    )
+
+
+def _notes(facts: Facts, spec: LaunchSpec) -> tuple[str, ...]:
     ignored = facts.preset.ignored if spec.quantization else ""
     served = facts.family.not_served
-    return tuple(
-        filter(
-            None,
-            (
-                frames,
-                ignored,
-                served and f"workbench.launch refuses {facts.family.name}: {served}",
-            ),
-        )
-    )
+    return ignored, served and f"workbench.launch refuses {facts.family.name}: {served}"

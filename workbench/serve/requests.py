@@ -32,6 +32,17 @@ from workbench.zoo.families import family_of
 from workbench.zoo.sizes import drawable
 
 BYTES_A_PIXEL = 6  # PNG of a photograph, generously
+_FORMS = {
+    "diffusers": "workbench.generate draws with it",
+    "vllm-omni": "workbench.launch starts it",
+    "vllm-omni-server": "workbench.serve starts it",
+}
+"""Runtime -> what starts it."""
+_FILLED_IN = {
+    "recipe": "it comes with the checkpoint; give what workbench.quantize(model, recipe) returned",
+    "stored": "the folder's own metadata say it; leave it out",
+}
+"""Field of LaunchSpec that is no option -> why."""
 LATENT_BYTES_A_PIXEL = 1  # float32, 16 channels, 8 x 8 pixels a latent; 48 channels, 16 x 16: 0.75
 
 
@@ -45,11 +56,26 @@ def launch_spec(model: ModelRef | Checkpoint | str, **options: Any) -> tuple[Lau
             files.
         ModelNotFound: the model leads to no pipeline.
     """
+    for name in _FILLED_IN.keys() & options.keys():
+        raise SpecError(f"{name}={options[name]!r} is no option: {_FILLED_IN[name]}")
     if isinstance(model, Checkpoint):
         return LaunchSpec(model=model.model, recipe=model.recipe, **options), model.path
     reference = zoo.pin(model if isinstance(model, ModelRef) else ModelRef(model))
     folder = zoo.locate(reference)
     return LaunchSpec(model=reference, stored=stored_label(folder), **options), folder
+
+
+def refuse_runtime(spec: LaunchSpec, *allowed: str) -> None:
+    """Refuse a runtime that the function called does not start.
+
+    Raises:
+        SpecError: names the one that does.
+    """
+    if spec.runtime not in allowed:
+        raise SpecError(
+            f"runtime={spec.runtime!r} is not what this starts, which is {' or '.join(allowed)}; "
+            f"{_FORMS[spec.runtime]}"
+        )
 
 
 class Asked(NamedTuple):
@@ -84,7 +110,7 @@ def asked_for(
     spec = GenerateSpec(
         launch=launch,
         prompts=texts,
-        seeds=tuple(seeds),
+        seeds=seeds,
         sampling=full,
         repeat=repeat,
         route=route,
@@ -106,9 +132,20 @@ def asked_load(launch: LaunchSpec, folder: Path, workload: Workload, images: Any
     """The full workload; warns as :func:`asked_for` does.
 
     Raises:
-        SpecError: prompts or a sampling that the launched model cannot serve, images that it does
-            not take or needs, or others than the workload names.
+        SpecError: no workload, prompts or a sampling that the launched model cannot serve, a route
+            where there is no server, images that the model does not take or needs, or others than
+            the workload names.
     """
+    if not isinstance(workload, Workload):
+        raise SpecError(
+            f"workload={workload!r} is a {type(workload).__name__}; give "
+            "workbench.Workload(prompts, requests=...)"
+        )
+    if workload.route is not None and launch.runtime != "vllm-omni-server":
+        raise SpecError(
+            f"the workload's route={workload.route!r} is one of a server, and {launch.runtime} has "
+            "none; leave it out, or put it to what workbench.serve returned"
+        )
     full = _checked(launch, folder, workload.prompts, workload.sampling)
     found = input_images(images, workload.prompts.prompts, folder, family_of(folder), full)
     digests = _digests(found)

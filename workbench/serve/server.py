@@ -13,11 +13,13 @@ from workbench.pixels import png
 from workbench.records import Checkpoint, GenerationSet
 from workbench.serve import load
 from workbench.serve.drawing import Drawn, populate
-from workbench.serve.requests import asked_for, asked_load, launch_spec
+from workbench.serve.requests import asked_for, asked_load, launch_spec, refuse_runtime
+from workbench.serve.server_process import START_TIMEOUT_S
 from workbench.serve.server_requests import (
     ROUTES,
     Answer,
     answer,
+    check_known,
     check_route,
     check_video,
     posted,
@@ -28,8 +30,6 @@ from workbench.speed import LoadResult
 
 if TYPE_CHECKING:
     from PIL import Image
-
-START_TIMEOUT_S = 600.0
 
 
 class Server(ServerSession):
@@ -66,7 +66,8 @@ class Server(ServerSession):
             LaunchFailed: the server died, with its exit code; the same call to a fresh server goes
                 on where it stopped.
         """
-        by = route or self._route
+        by = self._route if route is None else route
+        check_known(by)
         asked = asked_for(
             self.spec,
             self.folder,
@@ -85,18 +86,20 @@ class Server(ServerSession):
         """Keep a number of requests in flight until all are answered; nothing is stored.
 
         Args:
-            workload: Prompts, seeds, sampling, concurrency, number of requests.
+            workload: Prompts, seeds, sampling, concurrency, number of requests, and the route.
             images: First frames of videos, as :meth:`Engine.generate` takes them.
 
         Returns:
             Every request with its times, and throughput and latencies over those that completed.
-            A request that fails is in the rows with its error, and the others go on.
+            A request that fails is in the rows with its error, and the others go on. The routes of
+            chats and videos do not say how long one waited.
 
         Raises:
             SpecError: a contradictory workload or images, before anything is sent.
+            NotSupportedHere: the chat route on a GPU.
         """
         asked = asked_load(self.spec, self.folder, workload, images)
-        sampling, route = asked.workload.sampling, self._route
+        sampling, route = asked.workload.sampling, workload.route or self._route
         check_route(route, sampling)
         files = {prompt: png(image.picture) for prompt, image in asked.images.items()}
 
@@ -167,20 +170,20 @@ def serve(
     Args:
         model: A ModelRef or its source as a string, or a Checkpoint of :func:`workbench.quantize`.
         port: Of 127.0.0.1, which is all that it listens on; None takes a free one.
-        start_timeout_s: How long it may take until it answers, in seconds.
+        start_timeout_s: How long it may take until it answers, in seconds, a day at most.
         extra_flags: More of the command line, such as ``("--vae-use-tiling",)``. They are part of
             what is asked for, and of the key of what is drawn.
         **options: Fields of LaunchSpec, as :func:`workbench.launch` takes them.
 
     Raises:
-        SpecError: unknown or contradictory options or flags, or a port that is taken; before
-            anything starts.
+        SpecError: unknown or contradictory options or flags, a port that is none or is taken, or
+            an impossible time-out; before anything starts.
         ModelNotFound: the model leads to no pipeline.
         NotSupportedHere: a valid request that needs another machine.
         PrecisionNotApplied: the loaded modules do not run at the precision asked for.
         LaunchFailed: the server ended or took too long; with the end of its log.
     """
-    spec, folder = launch_spec(
-        model, runtime="vllm-omni-server", extra_flags=tuple(extra_flags), **options
-    )
+    options = {"runtime": "vllm-omni-server", **options, "extra_flags": extra_flags}
+    spec, folder = launch_spec(model, **options)
+    refuse_runtime(spec, "vllm-omni-server")
     return Server(spec, folder, port=port, start_timeout_s=start_timeout_s)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from numbers import Integral, Real
 from pathlib import Path
 
 import httpx
@@ -18,8 +21,9 @@ from workbench.serve import supervisor
 
 LOOPBACK = "127.0.0.1"
 POLL_S = 0.2
+START_TIMEOUT_S, LONGEST_START_S = 600.0, 86_400.0
 DEATH_S = 5.0  # from a connection that broke to an exit code
-CLOSING_S = 2 * supervisor.GRACE_S + 5
+CLOSING_S = 5 * supervisor.GRACE_S
 TAIL_LINES, TAIL_BYTES = 25, 20_000
 
 
@@ -29,8 +33,11 @@ def free_port(asked: int | None = None) -> int:
     Raises:
         SpecError: the port that was asked for is taken, or is no port.
     """
-    if asked is not None and not 0 < asked < 2**16:
-        raise SpecError(f"port={asked}: a port is a number from 1 to 65535; None takes a free one")
+    whole = isinstance(asked, Integral) and not isinstance(asked, bool)
+    if asked is not None and not (whole and 0 < asked < 2**16):
+        raise SpecError(
+            f"port={asked!r}: a port is a whole number from 1 to 65535; None takes a free one"
+        )
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
         try:
@@ -43,11 +50,25 @@ def free_port(asked: int | None = None) -> int:
         return probe.getsockname()[1]
 
 
+def check_timeout(seconds: float) -> None:
+    """Refuse a time within which no server starts, or that is none.
+
+    Raises:
+        SpecError: no number above 0, or more than a day.
+    """
+    number = isinstance(seconds, Real) and not isinstance(seconds, bool)
+    if not (number and 0 < seconds <= LONGEST_START_S):  # nan is not either
+        raise SpecError(
+            f"start_timeout_s={seconds!r}: give a number of seconds above 0, up to "
+            f"{LONGEST_START_S:g}, a day; leave it out for {START_TIMEOUT_S:g}"
+        )
+
+
 class ServerProcess:
     """A command that answers on a port of the loopback address, in a process group of its own.
 
-    Between it and us stands :mod:`workbench.serve.supervisor`, so that nothing of it is left when
-    this process dies, and its exit code is known when it does.
+    Between it and us stand two of :mod:`workbench.serve.supervisor`, so that nothing of it is left
+    when this process or one of them dies, and its exit code is known when it does.
     """
 
     def __init__(
@@ -58,16 +79,18 @@ class ServerProcess:
         self.url = f"http://{LOOPBACK}:{port}"
         with log.open("wb") as stream:
             self._supervisor = subprocess.Popen(
-                [sys.executable, "-P", supervisor.__file__, str(os.getpid()), *command],
+                [sys.executable, "-P", supervisor.__file__, "1", str(os.getpid()), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=stream,
                 env=dict(environment),
                 start_new_session=True,
             )
-        with self._supervisor.stdout as stream:
-            self.pid = int(stream.readline() or 0)
-        """Of the command; its process group is the supervisor's."""
+        self._heirs_end = self._supervisor.stdout
+        heir, pid = self._heirs_end.readline().split() or (0, 0)
+        self._heir = int(heir)
+        self.pid = int(pid)
+        """Of the command."""
 
     @property
     def exit_code(self) -> int | None:
@@ -75,7 +98,7 @@ class ServerProcess:
         code = self._supervisor.poll()
         if code is None or code >= 0:
             return code
-        self._kill_group()  # the supervisor itself was killed
+        self._wait_for_heir()
         return 128 - code
 
     def wait_healthy(self, timeout_s: float) -> None:
@@ -122,14 +145,17 @@ class ServerProcess:
         try:
             self._supervisor.wait(CLOSING_S)
         except subprocess.TimeoutExpired:
-            self._kill_group()
+            self._supervisor.kill()
             self._supervisor.wait()
+        self._wait_for_heir()
+        self._heirs_end.close()
 
-    def _kill_group(self) -> None:
-        try:
-            os.killpg(self._supervisor.pid, signal.SIGKILL)
-        except ProcessLookupError:
+    def _wait_for_heir(self) -> None:
+        """Where the outer supervisor was killed, the inner one ends the rest, and then itself."""
+        if self._heirs_end.closed or select.select([self._heirs_end], [], [], CLOSING_S)[0]:
             return
+        with suppress(ProcessLookupError):  # it lived a moment ago, so the pid is its own
+            os.killpg(self._heir, signal.SIGKILL)
 
     def _log_end(self) -> str:
         with self.log.open("rb") as stream:

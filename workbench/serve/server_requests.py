@@ -87,6 +87,16 @@ def opened(png: bytes) -> Image.Image:
         raise LaunchFailed(f"the server sent {len(png)} bytes of no picture: {error}") from error
 
 
+def check_known(route: Route) -> None:
+    """Refuse a route that is none.
+
+    Raises:
+        SpecError: names those that there are.
+    """
+    if route not in tuple(ROUTES):  # what is not hashable too
+        raise SpecError(f"route={route!r} is none; there are {', '.join(ROUTES)}")
+
+
 def check_route(route: Route, sampling: Sampling) -> None:
     """Refuse what a route would refuse, or would silently draw otherwise.
 
@@ -95,8 +105,7 @@ def check_route(route: Route, sampling: Sampling) -> None:
             it takes.
         NotSupportedHere: the chat route on a GPU.
     """
-    if route not in ROUTES:
-        raise SpecError(f"route={route!r} is none; there are {', '.join(ROUTES)}")
+    check_known(route)
     if (route == "videos") != (sampling.num_frames is not None):
         drawn = "images" if sampling.num_frames is None else "videos"
         raise SpecError(

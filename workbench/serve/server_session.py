@@ -21,7 +21,7 @@ from workbench.serve import server_door
 from workbench.serve.guards import check_launch
 from workbench.serve.proved_audit import proved_audit
 from workbench.serve.server_flags import check_flags, command
-from workbench.serve.server_process import ServerProcess, free_port
+from workbench.serve.server_process import ServerProcess, check_timeout, free_port
 from workbench.specs import LaunchSpec, Sampling
 from workbench.zoo.families import family_of
 
@@ -42,6 +42,7 @@ class ServerSession(AbstractContextManager):
         self, spec: LaunchSpec, folder: Path, *, port: int | None, start_timeout_s: float
     ) -> None:
         check_flags(spec.extra_flags)
+        check_timeout(start_timeout_s)
         self.spec, self.folder, self.family = spec, folder, family_of(folder)
         check_launch(spec, self.family, folder)
         self.device_used_before = gpu_bytes_used()

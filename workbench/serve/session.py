@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.audits import Audit
 from workbench.errors import LaunchFailed, WorkbenchError
-from workbench.provenance import gpu_bytes_used
 from workbench.serve import omni
 from workbench.serve.guards import check_launch
 from workbench.serve.proved_audit import proved_audit
@@ -37,7 +36,7 @@ class Session(AbstractContextManager):
         self.family = family_of(folder)
         self.load_s = 0.0
         self.device_used_before: list[int] = []
-        """Bytes in use on each GPU before the launch."""
+        """Bytes in use on each GPU before the launch, an inline worker's CUDA context apart."""
         self.drawn: set[Sampling] = set()
         """What this engine has been asked for since it started; another one is cold."""
         self._held_before = 0
@@ -102,7 +101,7 @@ class Session(AbstractContextManager):
     def _start(self) -> None:
         began = time.perf_counter()
         try:
-            self.device_used_before = gpu_bytes_used()
+            self.device_used_before = omni.used_before(self.spec)
             self._held_before = omni.held_bytes(self.spec)
             self._omni, self._workers = omni.start(self.folder, self.spec)
             self.audit = proved_audit(self.spec, self.folder, self.family, self._call)

@@ -30,6 +30,8 @@ class Share:
         """What a number of ranks cuts, as ``has 11008 input channels, ...``; None if nothing."""
         if size == 1 or (self.count % size == 0 and self.count // size % self.unit == 0):
             return None
+        if self.unit == 1:
+            return f"has {self.count} {self.side}, which {size} ranks cannot share evenly"
         return (
             f"has {self.count} {self.side}, of which each of {size} ranks cannot hold a multiple "
             f"of {self.unit}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["default_sampling", "locate", "pin"]
+__all__ = ["default_sampling", "locate", "outlined", "pin"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from workbench.errors import ModelNotFound
+from workbench.zoo.json_files import AGAIN, count_of, list_of, object_of, read_json
 
 _PATCH = 2  # latents along a side, where a config says nothing
 ENCODER_HEADS = ("num_heads", "num_attention_heads")  # T5's name, and everyone's
@@ -39,51 +39,57 @@ def heads_of(component: Path, keys: tuple[str, ...]) -> tuple[int, int | None]:
         keys: Names in its config.json.
 
     Raises:
-        ModelNotFound: no config.json, or none of the names in it.
+        ModelNotFound: no config.json, none of the names in it, or a number of heads that is none.
     """
-    config = _config(component)
-    config = config.get("text_config", config)
-    found = [config[key] for key in keys if type(config.get(key)) is int]
+    file = component / "config.json"
+    config = read_json(file)
+    config = object_of(file, config, "text_config") or config
+    found = [heads for key in keys if (heads := count_of(file, config, key)) is not None]
     if not found:
-        raise ModelNotFound(
-            f"{component}/config.json has none of {', '.join(keys)}; download the model again"
-        )
-    named = config.get("num_key_value_heads")
+        raise ModelNotFound(f"{file} has none of {', '.join(keys)}; {AGAIN}")
+    named = count_of(file, config, "num_key_value_heads")
     return found[0], found[1] if len(found) > 1 else named
 
 
 def vae_of(folder: Path) -> Vae:
-    """What the VAE's config.json says; the usual numbers where there is none."""
-    if not (folder / "config.json").is_file():
+    """What the VAE's config.json says; the usual numbers where there is none.
+
+    Raises:
+        ModelNotFound: a config.json that is broken, or numbers in it that are none.
+    """
+    file = folder / "config.json"
+    if not file.is_file():
         return Vae()
-    config = _config(folder)
-    steps = config.get("temperal_downsample")  # diffusers' spelling
-    levels = config.get("block_out_channels")
+    config = read_json(file)
+    steps = list_of(file, config, "temperal_downsample", bool)  # diffusers' spelling
+    levels = list_of(file, config, "block_out_channels", int)
     spatial = 2 ** (len(steps) if steps else len(levels or [0] * 4) - 1)
     temporal = 2 ** sum(map(bool, steps)) if steps else 1
-    base = config.get("decoder_base_dim") or config.get("base_dim")
+    base = count_of(file, config, "decoder_base_dim") or count_of(file, config, "base_dim")
+    patches = config.get("patch_size")  # FLUX.2 has a list here, of latents, not of pixels
+    patch = None if isinstance(patches, list) else count_of(file, config, "patch_size")
     widest = 2 * base if base else (levels or [256])[:2][-1]
     return Vae(
-        spatial=config.get("scale_factor_spatial") or spatial,
-        temporal=config.get("scale_factor_temporal") or temporal,
+        spatial=count_of(file, config, "scale_factor_spatial") or spatial,
+        temporal=count_of(file, config, "scale_factor_temporal") or temporal,
         widest=widest,
-        patch=config.get("patch_size") or 1,
+        patch=patch or 1,
         causal=bool(base),
         residual=bool(config.get("is_residual")),
     )
 
 
 def pixels_of_a_patch(folder: Path) -> int:
-    """Pixels along a side of a patch: what height and width of a video model are multiples of."""
-    config = folder / "transformer"
-    patch = _config(config).get("patch_size") if (config / "config.json").is_file() else None
-    return vae_of(folder / "vae").spatial * (patch[-1] if isinstance(patch, list) else _PATCH)
+    """Pixels along a side of a patch: what height and width of a video model are multiples of.
+
+    Raises:
+        ModelNotFound: a config.json that is broken, or numbers in it that are none.
+    """
+    file = folder / "transformer" / "config.json"
+    config = read_json(file) if file.is_file() else {}
+    patch = list_of(file, config, "patch_size", int) if _listed(config) else None
+    return vae_of(folder / "vae").spatial * (patch[-1] if patch else _PATCH)
 
 
-def _config(component: Path) -> dict[str, Any]:
-    try:
-        return json.loads((component / "config.json").read_text())
-    except (OSError, ValueError) as error:
-        raise ModelNotFound(
-            f"{component}/config.json cannot be read ({error}); download the model again"
-        ) from None
+def _listed(config: dict[str, Any]) -> bool:
+    return isinstance(config.get("patch_size"), list)

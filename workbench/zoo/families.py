@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from workbench.errors import ModelNotFound
+from workbench.zoo.json_files import read_json
 
 _INDEX, _CONFIG = "model_index.json", "config.json"
 
@@ -194,15 +194,19 @@ def family_named(name: str) -> Family:
 
 
 def _is_ti2v(folder: Path) -> bool:
-    return bool(json.loads((folder / _INDEX).read_text()).get("expand_timesteps"))
+    return bool(read_json(folder / _INDEX).get("expand_timesteps"))
 
 
 def _class_names(folder: Path) -> list[str]:
     """What a folder says it is."""
     index, config = folder / _INDEX, folder / _CONFIG
     if index.is_file():
-        name = json.loads(index.read_text()).get("_class_name")
-        return [name] if name else []
+        return _texts([read_json(index).get("_class_name")])
     if config.is_file():
-        return json.loads(config.read_text()).get("architectures") or []
+        return _texts(read_json(config).get("architectures"))
     raise ModelNotFound(f"{folder} holds no {_INDEX} and no {_CONFIG}; give a whole model folder")
+
+
+def _texts(value: Any) -> list[str]:
+    """The names in a list; a file may hold anything there."""
+    return [one for one in value if isinstance(one, str) and one] if isinstance(value, list) else []

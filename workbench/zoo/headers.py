@@ -100,7 +100,7 @@ def _entries(head: bytes, stream: Any, size: int) -> tuple[int, dict[str, Any]]:
         )
     try:
         entries = json.loads(stream.read(length))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _Broken(
             "header-corrupt", f"has a header that is no JSON ({error}); download or save it again"
         ) from None
@@ -114,6 +114,7 @@ def _facts(file: Path, name: str, entry: Any, data: int) -> TensorFacts | Fault:
     try:
         dtype, shape, (start, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
         natural = all(type(n) is int and n >= 0 for n in (*shape, start, end))
+        natural = natural and isinstance(dtype, str)
     except (KeyError, TypeError, ValueError):
         dtype, natural = "", False
     if not natural or end < start:

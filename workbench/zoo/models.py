@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import ModelNotFound
-from workbench.specs import ModelRef
+from workbench.errors import ModelNotFound, SpecError
+from workbench.specs import ModelRef, Sampling
+from workbench.zoo.hub import CARD, INDEX, OMNI, outline, whole
+from workbench.zoo.json_files import AGAIN, object_of, read_json
 
 EMBEDDED = Path(__file__).parent / "embedded"
 SCHEME = "embedded:"
-CARD = "card.json"
-INDEX = "model_index.json"
-_OMNI = (
-    "AutoRound and ModelOpt quantize its thinker themselves, as any language model, and vLLM-Omni "
-    "serves what they write; the workbench quantizes and measures diffusers pipelines"
-)
 ENDS_BYTES = 1 << 20  # of each file that count: tensor headers, and the last weights
 
 
@@ -31,12 +28,26 @@ def locate(model: ModelRef, *, download: bool = True) -> Path:
     Raises:
         ModelNotFound: no such embedded model, no pipeline in the folder, or an unreachable hub.
     """
-    if model.source.startswith(SCHEME):
-        return _embedded(model.source.removeprefix(SCHEME))
-    folder = Path(model.source).expanduser()
-    if folder.exists() or folder.is_absolute() or model.source.startswith("."):
-        return _local(folder)
-    return _hub(model, download)
+    here = _here(model)
+    return whole(model, download=download) if here is None else here
+
+
+@contextmanager
+def outlined(model: ModelRef) -> Iterator[Path]:
+    """A folder with the configs and the headers of a model; of a hub id no weights are downloaded.
+
+    Args:
+        model: What to find.
+
+    Raises:
+        ModelNotFound: as :func:`locate`.
+    """
+    here = _here(model)
+    if here is not None:
+        yield here
+        return
+    with outline(model) as folder:
+        yield folder
 
 
 def pin(model: ModelRef, *, download: bool = True) -> ModelRef:
@@ -54,7 +65,7 @@ def pin(model: ModelRef, *, download: bool = True) -> ModelRef:
 
 def fingerprint(folder: Path) -> str:
     """Identifies a pipeline without reading its weights: configs, tensor headers, sizes."""
-    components = [name for name in json.loads((folder / INDEX).read_text()) if name[0] != "_"]
+    components = [name for name in read_json(folder / INDEX) if name and name[0] != "_"]
     files = [folder / INDEX, *(f for name in components for f in (folder / name).rglob("*"))]
     digest = hashlib.sha256()
     for file in sorted(f for f in files if f.suffix in {".json", ".safetensors"}):
@@ -67,10 +78,14 @@ def fingerprint(folder: Path) -> str:
 
 
 def default_sampling(folder: Path) -> dict[str, Any]:
-    """Sampling fields that suit a model: those of its card, else its pipeline's own."""
+    """Sampling fields that suit a model: those of its card, else its pipeline's own.
+
+    Raises:
+        ModelNotFound: a card that is broken, or whose ``sampling`` none can be made of.
+    """
     card = folder / CARD
     if card.is_file():
-        return json.loads(card.read_text())["sampling"]
+        return _sampling(card)
     from workbench.zoo.families import sampling_of
 
     return sampling_of(folder)
@@ -79,7 +94,28 @@ def default_sampling(folder: Path) -> dict[str, Any]:
 def has_random_weights(folder: Path) -> bool:
     """Whether the card says so: then speed and memory mean something, and pictures nothing."""
     card = folder / CARD
-    return card.is_file() and json.loads(card.read_text()).get("weights") == "random"
+    return card.is_file() and read_json(card).get("weights") == "random"
+
+
+def _sampling(card: Path) -> dict[str, Any]:
+    sampling = object_of(card, read_json(card), "sampling")
+    if sampling is None:
+        raise ModelNotFound(f"{card} says no sampling; give it one, or remove the file")
+    try:
+        Sampling(**sampling)
+    except SpecError as error:
+        raise ModelNotFound(f"{card}: {error}; mend its sampling, or {AGAIN}") from None
+    return sampling
+
+
+def _here(model: ModelRef) -> Path | None:
+    """Folder of an embedded or a local model; None for a hub id."""
+    if model.source.startswith(SCHEME):
+        return _embedded(model.source.removeprefix(SCHEME))
+    folder = Path(model.source).expanduser()
+    if folder.exists() or folder.is_absolute() or model.source.startswith("."):
+        return _local(folder)
+    return None
 
 
 def _embedded(name: str) -> Path:
@@ -104,41 +140,5 @@ def _local(folder: Path) -> Path:
 
 def _advice(folder: Path) -> str:
     config = folder / "config.json"
-    kind = json.loads(config.read_text()).get("model_type", "") if config.is_file() else ""
-    return f"it is a {kind}: {_OMNI}" if "omni" in kind else "save one with save_pretrained(folder)"
-
-
-def _hub(model: ModelRef, download: bool) -> Path:
-    from huggingface_hub import hf_hub_download, snapshot_download
-    from huggingface_hub.errors import HFValidationError, RemoteEntryNotFoundError
-
-    try:
-        if download:  # a small file, before gigabytes that could not be used
-            hf_hub_download(model.source, INDEX, revision=model.revision)
-        return Path(
-            snapshot_download(
-                model.source,
-                revision=model.revision,
-                allow_patterns=HUB_FILES,
-                local_files_only=not download,
-            )
-        )
-    except RemoteEntryNotFoundError:
-        raise ModelNotFound(
-            f"{model.source!r} on the hub holds no {INDEX}, so it is no diffusers pipeline; "
-            f"if it is an omni model, {_OMNI}"
-        ) from None
-    except HFValidationError:
-        raise ModelNotFound(
-            f"{model.source!r} is no folder here and no hub id; give an existing diffusers folder, "
-            "OWNER/NAME, or embedded:NAME"
-        ) from None
-    except Exception as error:  # the hub's client has no common base for offline, denied and absent
-        raise ModelNotFound(
-            f"{model.source!r} is no folder here and could not be had from the hub "
-            f"({type(error).__name__}); check the spelling and the network, "
-            "or give a local diffusers folder"
-        ) from error
-
-
-HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
+    kind = str(read_json(config).get("model_type", "")) if config.is_file() else ""
+    return f"it is a {kind}: {OMNI}" if "omni" in kind else "save one with save_pretrained(folder)"

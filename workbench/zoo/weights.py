@@ -6,6 +6,7 @@ An index is the allow-list: a file or a tensor that it does not name is not part
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from workbench.zoo.headers import Fault, Header, TensorFacts, read_header
 __all__ = ["TensorFacts", "WeightFiles", "survey", "tensors", "weight_bytes", "weight_files"]
 
 PATTERN = "*.safetensors"
+_UNUSABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _NUMBERED = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.safetensors")
 
 
@@ -159,7 +161,7 @@ def _index(file: Path) -> tuple[dict[str, str], int | None, tuple[Fault, ...]]:
         if not weight_map or not all(_plain(name) for name in {*weight_map.values()}):
             raise ValueError("weight_map is empty, or names something else than files beside it")
         total = content.get("metadata", {}).get("total_size")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except _UNUSABLE as error:
         problem = f"is no usable index ({type(error).__name__}: {error}); download it again"
         return {}, None, (Fault(rule="index-broken", message=problem),)
     return weight_map, _number(total), ()
@@ -171,7 +173,7 @@ def _plain(name: Any) -> bool:
 
 
 def _number(value: Any) -> int | None:
-    return int(value) if isinstance(value, (int, float)) else None
+    return int(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
 
 
 def _numbered(headers: dict[str, Header]) -> set[str]:

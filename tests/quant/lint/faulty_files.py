@@ -22,6 +22,12 @@ def shard_deleted_with_the_index(folder: Path) -> None:
     (folder / INDEX).unlink()
 
 
+@plant("qwen W4A16", "weights-missing", "vae/", said="incomplete copy?")
+def vae_without_weights(folder: Path) -> None:
+    for file in (folder / "vae").glob("*.safetensors"):
+        file.unlink()
+
+
 @plant("qwen W4A16", "shard-truncated", FILE, "proj_out.weight", said="cut off")
 def shard_cut(folder: Path) -> None:
     with weights(folder) as shard:

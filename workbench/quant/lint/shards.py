@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from workbench.quant.lint.findings import ERROR, WARNING, Finding
 from workbench.quant.lint.folder import Component, Subject
+from workbench.zoo.presets import PRESETS
 
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _SHARD = re.compile(r".+-\d{5}-of-\d{5}\.safetensors")
@@ -30,7 +31,7 @@ def _missing(component: Component) -> Iterator[Finding]:
             f"named by {source} but not there: incomplete copy? Download it again",
         )
     known = component.files.headers or component.files.missing
-    if component.transformer and not known and not component.files.indices:
+    if not known and not component.files.indices and _holds_weights(component):
         yield Finding(
             ERROR,
             "weights-missing",
@@ -38,6 +39,13 @@ def _missing(component: Component) -> Iterator[Finding]:
             "",
             "holds no *.safetensors: incomplete copy?",
         )
+
+
+def _holds_weights(component: Component) -> bool:
+    """Whether the engine wants weights of it, as of a VAE, and not of a scheduler."""
+    preset = next((one for one in PRESETS if one.family == component.family), None)
+    named = {one.name for one in preset.components} if preset else set()
+    return component.transformer or component.name in named
 
 
 def _index(component: Component) -> Iterator[Finding]:

@@ -1,0 +1,142 @@
+"""Published cards of speed: read, merged and drawn again, from docs/results as they lie."""
+
+import importlib
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from workbench.errors import StoreError
+from workbench.eval.speed import speed_table
+
+ROOT = Path(__file__).parents[1]
+CARDS = sorted((ROOT / "docs" / "results").glob("*-shape.json"))
+QWEN = ROOT / "docs" / "results" / "h200-qwen-image-shape.json"
+
+
+@pytest.fixture(autouse=True)
+def _benchmarks(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+
+
+def cards():
+    return importlib.import_module("speed_cards")
+
+
+def pages():
+    return importlib.import_module("speed_page")
+
+
+def read(file):
+    return json.loads(file.read_text())
+
+
+def runs_of(card):
+    return [cards().benchmark(run, card["provenance"]) for run in card["runs"]]
+
+
+def step_cards(card):
+    """As they were before they were published: one a precision, of a model in a local folder."""
+    names = dict.fromkeys(row["precision"] for row in card["rows"])
+    for number, name in enumerate(names):
+        kept = [i for i, row in enumerate(card["rows"]) if row["precision"] == name]
+        step = {**card, **{part: [card[part][i] for i in kept] for part in ("rows", "runs")}}
+        step["provenance"] = {**card["provenance"], "created": f"2026-11-30T0{number}:00:00"}
+        named = json.dumps(step).replace('"Qwen-Image shape"', '"/tmp/shapes/Qwen-Image"')
+        yield json.loads(named)
+
+
+@pytest.mark.parametrize("file", CARDS, ids=lambda file: file.stem)
+def test_a_published_card_stays_as_it_is(file):
+    card = read(file)
+    again = cards().merged([card])
+    assert again["rows"] == card["rows"]
+    assert [{**run, "provenance": None} for run in again["runs"]] == [
+        {**run, "provenance": None} for run in card["runs"]
+    ]
+    assert again == cards().merged([again])
+
+
+@pytest.mark.parametrize("file", CARDS, ids=lambda file: file.stem)
+def test_what_is_read_back_has_the_numbers_of_its_rows(file):
+    card = read(file)
+    table = speed_table(runs_of(card))
+    for name in ("latency_s", "pictures_per_s", "mean_batch", "reserved_peak_bytes", "requests"):
+        np.testing.assert_allclose(table[name], [row[name] for row in card["rows"]])
+
+
+def test_step_cards_become_one_with_the_provenance_of_each_and_no_local_folder():
+    card, steps = read(QWEN), list(step_cards(read(QWEN)))
+    assert len(steps) == 5
+    whole = cards().merged(steps)
+    assert "/tmp/" not in json.dumps(whole)
+    assert json.dumps(whole) == json.dumps(cards().merged(list(step_cards(card))))
+
+    def by_key(rows):
+        return {row["key"]: {**row, "provenance": None} for row in rows}
+
+    for part in ("rows", "runs"):
+        assert by_key(whole[part]) == by_key(card[part])
+    made = {run["key"]: run["provenance"]["created"] for run in whole["runs"]}
+    assert made == {
+        run["key"]: one["provenance"]["created"] for one in steps for run in one["runs"]
+    }
+
+
+def test_a_run_in_two_cards_is_taken_once_and_with_other_numbers_refused():
+    card = read(QWEN)
+    assert len(cards().merged([card, card])["runs"]) == len(card["runs"])
+    other = read(QWEN)
+    other["runs"][0]["rows"][0][2] += 1.0
+    with pytest.raises(StoreError, match=r"79152a31eae3 is in two cards .*leave one"):
+        cards().merged([card, other])
+
+
+def test_runs_on_several_devices_have_a_section_beside_the_same_on_one(tmp_path):
+    card = read(QWEN)
+    found = dict(pages().sections(runs_of(card), ()))
+    assert list(found) == ["One device", "Several devices"]
+    memory, latency, throughput = found["Several devices"]
+    bars = {name for trace in memory.data for name in trace.x}
+    assert {"BF16, CFG=2", "FP8, TP=2", "W4A16, one device"} <= bars
+    assert "BF16, CFG=2" in latency.data[0].x
+    assert "W4A16, TP=2" in {trace.name for trace in throughput.data}
+    one, again = tmp_path / "one.html", tmp_path / "again.html"
+    for file in (one, again):
+        pages().write_page(list(pages().sections(runs_of(card), ())), file)
+    assert one.read_bytes() == again.read_bytes()
+    assert '"displayModeBar": false' in one.read_text()
+
+
+KERNELS = {
+    "precision": "BF16", "layout": "one device", "compiled": False, "wall_s": 2.0, "idle": 0.25,
+    "random_weights": True, "reference_kernels": False,
+    "shares": {"GEMM": 0.5, "attention": 0.25}, "longest": [],
+}  # fmt: skip
+
+
+def test_where_the_time_goes_is_in_the_table_and_on_the_page():
+    tables = importlib.import_module("speed_tables")
+    row = tables.time_shares([KERNELS, {**KERNELS, "compiled": True, "shares": {"GEMM": 0.7}}])
+    assert tables.markdown(row).splitlines()[2:] == [
+        "| BF16, one device, eager | 2.0 | 50% | 25% | 25% |",
+        "| BF16, one device, compiled | 2.0 | 70% | – | 25% |",
+    ]
+    found = dict(pages().sections(runs_of(read(CARDS[-1])), (), [KERNELS]))
+    (figure,) = found["Where the time goes"]
+    assert "random weights" in figure.layout.title.subtitle.text
+
+
+@pytest.mark.skipif(not any(map(shutil.which, ("chromium", "google-chrome"))), reason="no browser")
+def test_the_picture_shows_the_whole_page(tmp_path):
+    found = pages().sections(runs_of(read(CARDS[-1])), ())
+    file = tmp_path / "page.png"
+    pages().write_picture(found, file)
+    with Image.open(file) as picture:
+        assert picture.width == pages().WIDTH
+        pixels = np.asarray(picture.convert("RGB"))
+    foot = pixels[-400:]  # the last figure reaches to the end
+    assert (foot != 255).any()
