@@ -117,9 +117,9 @@ def test_a_failing_calibration_run_fails_the_whole(
     options: dict[str, Any], tiny_qwen: Path, tmp_path: Path, runs: Path
 ) -> None:
     shutil.copytree(tiny_qwen, tmp_path / "model")
-    (tmp_path / "model" / "card.json").write_text(
-        json.dumps({"sampling": {"height": 128, "width": 128, "negative_prompt": 7}})
-    )
+    scheduler = tmp_path / "model/scheduler/scheduler_config.json"
+    same = {"base_image_seq_len": 256, "max_image_seq_len": 256}  # the pipeline divides by 0
+    scheduler.write_text(json.dumps(json.loads(scheduler.read_text()) | same))
     with pytest.raises(QuantizationFailed, match="starting 1 calibration prompts"):
         made(tmp_path / "model", "W4A16", calibration=CALIBRATION, **options)
     assert not list((runs / "checkpoints").iterdir())
