@@ -1,6 +1,7 @@
 """House rules of the notebooks, checked on the files as they lie in git."""
 
 import ast
+import json
 from pathlib import Path
 
 import nbformat
@@ -180,13 +181,17 @@ def test_it_takes_an_image_to_video_model(name, parameters, tiny_i2v, runs, tmp_
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
     frame = tmp_path / "frame.png"
     Image.effect_noise((128, 128), 60).convert("RGB").save(frame)
-    wb.report(
+    page = wb.report(
         next(file for file in NOTEBOOKS if file.stem == name),
         model=str(tiny_i2v),
         first_frame=str(frame),
         num_inference_steps=3,
         **parameters,
     )
+    drawn = [json.loads(file.read_text())["spec"] for file in runs.glob("generations/*/*.json")]
+    assert drawn
+    assert all(spec["images"] for spec in drawn)
+    assert "transformer_2" in page.read_text()
 
 
 @pytest.mark.slow

@@ -69,11 +69,7 @@ def benchmark(
         SpecError: nothing launched, or a contradictory workload or images; before anything is sent.
         LaunchFailed: the engine died, or no request was answered.
     """
-    if not isinstance(launched, Launched):
-        raise SpecError(
-            f"launched={launched!r} is a {type(launched).__name__}; give what workbench.launch or "
-            "workbench.serve returned"
-        )
+    _check_launched(launched)
     full, found = asked_load(launched.spec, launched.folder, workload, images)
     drawn = [image.picture for image in found.values()] or None  # scaled, and said, already
     before = max(WARMUPS, full.concurrency) if warmups is None else warmups
@@ -83,23 +79,8 @@ def benchmark(
     if store.has(KIND, spec) and not force:
         return Benchmark.load(store.open_complete(KIND, spec))
     folder = store.prepare(KIND, spec, force=force)
-    cold = full.sampling not in launched.drawn
-    warm = launched.load(full.but(requests=before), images=drawn).rows if before else ()
-    launched.call_workers("workbench_meter")
-    result = launched.load(full, images=drawn)
-    if not result.completed:
-        raise LaunchFailed(f"no request was answered; the first failed with {result.rows[0].error}")
-    meter = launched.call_workers("workbench_read_meter")
-    used = _device_used(launched, meter["memory"])
     content = {
-        "rows": [asdict(row) for row in result.rows],
-        "warmups": [asdict(row) for row in warm],
-        "cold_s": warm[0].latency_s if cold and warm and not warm[0].error else None,
-        "batches": meter["batches"],
-        "memory": [
-            {"rank": rank, **facts, "device_used": used[rank] if used else None}
-            for rank, facts in enumerate(meter["memory"])
-        ],
+        **_measured(launched, spec, drawn),
         "stages_s": _stages(launched, full, drawn) if stages else {},
         "audit": launched.audit.to_json(),
         "load_s": launched.load_s,
@@ -108,6 +89,39 @@ def benchmark(
     }
     store.commit(folder, spec, content)
     return Benchmark.load(folder)
+
+
+def _check_launched(launched: Any) -> None:
+    if not isinstance(launched, Launched):
+        raise SpecError(
+            f"launched={launched!r} is a {type(launched).__name__}; give what workbench.launch or "
+            "workbench.serve returned"
+        )
+
+
+def _measured(launched: Launched, spec: BenchmarkSpec, drawn: Any) -> dict[str, Any]:
+    """Warm-ups, then the load under the meter: requests, batches, memory of each rank."""
+    load = spec.workload
+    cold = load.sampling not in launched.drawn
+    warm = ()
+    if spec.warmups:
+        warm = launched.load(load.but(requests=spec.warmups), images=drawn).rows
+    launched.call_workers("workbench_meter")
+    result = launched.load(load, images=drawn)
+    if not result.completed:
+        raise LaunchFailed(f"no request was answered; the first failed with {result.rows[0].error}")
+    meter = launched.call_workers("workbench_read_meter")
+    used = _device_used(launched, meter["memory"])
+    return {
+        "rows": [asdict(row) for row in result.rows],
+        "warmups": [asdict(row) for row in warm],
+        "cold_s": warm[0].latency_s if cold and warm and not warm[0].error else None,
+        "batches": meter["batches"],
+        "memory": [
+            {"rank": rank, **facts, "device_used": used[rank] if used else None}
+            for rank, facts in enumerate(meter["memory"])
+        ],
+    }
 
 
 def _device_used(launched: Launched, ranks: list[Any]) -> list[int]:
