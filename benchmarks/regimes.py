@@ -32,18 +32,12 @@ SHOWN = ["precision", "layout", "compiled", "concurrency", "latency_s", "picture
          "mean_batch", "weight_bytes", "reserved_peak_bytes", "cold_s"]  # fmt: skip
 RTN = wb.QuantRecipe(method="auto-round", scheme="W4A16")
 DYNAMIC = wb.QuantRecipe(method="modelopt", scheme="FP8_PER_CHANNEL_PER_TOKEN", all_linears=True)
-
-
-def mixed(height: int | None) -> wb.QuantRecipe:
-    """Attention in FP8, all else in NVFP4, by hand: random weights have no sensitivity."""
-    return wb.QuantRecipe(
-        method="modelopt",
-        scheme="MIXED",
-        layer_schemes={"attn": "FP8"},
-        calibration=wb.Calibration(
-            prompts=[PROMPT], num_inference_steps=1, height=height, width=height
-        ),
-    )
+MIXED = wb.QuantRecipe(  # by hand: random weights have no sensitivity
+    method="modelopt",
+    scheme="MIXED",
+    layer_schemes={"attn": "FP8"},
+    calibration=wb.Calibration(prompts=[PROMPT], num_inference_steps=1, height=256, width=256),
+)
 
 
 def ways(options: argparse.Namespace) -> dict[str, dict[str, Any] | wb.QuantRecipe]:
@@ -53,7 +47,7 @@ def ways(options: argparse.Namespace) -> dict[str, dict[str, Any] | wb.QuantReci
         "FP8": {"quantization": "fp8"},
         "INT8": {"quantization": "int8"},
         "ModelOpt": DYNAMIC,
-        "mixed": mixed(options.height),
+        "mixed": MIXED,
         "W4A16": RTN,
     }
     return {name: way for name, way in every.items() if not options.only or name in options.only}
@@ -115,9 +109,9 @@ def _measured(
 
 
 def _requests(options: argparse.Namespace, concurrency: int) -> int:
-    """As many full rounds as a 95 % interval takes, and at least what was asked for."""
+    """As many full rounds as a 95 % interval takes, within what was asked for."""
     asked = options.requests if concurrency > 1 else options.alone
-    return max(asked, options.rounds * concurrency)
+    return min(max(asked, options.rounds * concurrency), options.most)
 
 
 def _kernels(engine: Any, sampling: wb.Sampling) -> dict[str, Any]:
@@ -195,6 +189,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--load-steps", type=int, default=4, help="of a request under load")
     parser.add_argument("--concurrency", type=int, nargs="*", default=[1, 4, 8])
     parser.add_argument("--requests", type=int, default=16, help="of a load, at least")
+    parser.add_argument("--most", type=int, default=1024, help="requests of a load, at most")
     parser.add_argument("--height", type=int, help="in pixels")
     parser.add_argument("--width", type=int, help="in pixels; the height, if left out")
     parser.add_argument("--frames", type=int, help="of a video")
