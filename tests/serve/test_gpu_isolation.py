@@ -26,6 +26,8 @@ MIB = 2**20
 WEIGHTS = 1024 * MIB
 LIBRARIES = 512 * MIB
 """Code of kernels and handles of libraries, which the driver keeps as long as a context lives."""
+TABLES = 64 * MIB
+"""What vLLM's and torch's caches keep in the allocator from one engine to the next."""
 NOISE = 16 * MIB
 """What NVML's count of an idle device moves by."""
 WITHIN_S = 20.0
@@ -50,9 +52,6 @@ if __name__ == "__main__":
     facts["before"] = gpu_bytes_used()[0]
     for number in ("first", "second"):
         facts[f"in the {number}"] = draw()
-        if torch.cuda.is_initialized():
-            torch._C._cuda_clearCublasWorkspaces()  # of this process, not of an engine
-            torch.cuda.empty_cache()
         facts[f"after the {number}"] = gpu_bytes_used()[0]
     facts["has a context"] = torch.cuda.is_initialized()
     facts["reserved"] = torch.cuda.memory_reserved() if torch.cuda.is_initialized() else 0
@@ -80,7 +79,7 @@ def alone(folder: Path, isolation: str, file: Path) -> dict[str, int]:
 def test_a_close_inline_leaves_the_bare_context(wide: Path, runs: Path, tmp_path: Path) -> None:
     facts = alone(wide, "inline", tmp_path / "facts.json")
     assert facts["before"] > facts["without a context"], facts
-    assert facts["reserved"] < NOISE, facts  # nothing of the model is in torch's allocator
+    assert facts["reserved"] < TABLES, facts  # nothing of the model is in torch's allocator
     assert facts["after the first"] - facts["before"] < LIBRARIES, facts
     assert facts["after the second"] - facts["after the first"] < NOISE, facts
 
