@@ -73,15 +73,20 @@ def under_load(runs: Sequence[Benchmark], least: int) -> list[Benchmark]:
 
 def overtaking(runs: Sequence[Benchmark]) -> Iterator[Crossing]:
     """Each precision on one device against BF16 there, where both were put under several loads."""
-    here = [one for one in runs if one.spec.launch.parallelism.world_size == 1]
-    base = [one for one in here if one.precision == "BF16"]
-    for name in dict.fromkeys(one.precision for one in here):
-        candidate = [one for one in here if one.precision == name]
-        try:
-            if name != "BF16" and len(candidate) > 1:
-                yield crossing(base, candidate)
-        except ComparisonRefused as error:
-            print(error)
+    ways: dict[tuple[Any, ...], dict[str, list[Benchmark]]] = {}
+    for one in runs:
+        launch = one.spec.launch
+        if launch.parallelism.world_size == 1:
+            way = (launch.enforce_eager, one.audit.attention_backend)
+            ways.setdefault(way, {}).setdefault(one.precision, []).append(one)
+    for precisions in ways.values():
+        base = precisions.pop("BF16", [])
+        for candidate in precisions.values():
+            try:
+                if min(len(base), len(candidate)) > 1:
+                    yield crossing(base, candidate)
+            except ComparisonRefused as error:
+                print(error)
 
 
 def alone(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
@@ -91,7 +96,7 @@ def alone(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             **{name: rows[name] for name in ("precision", "layout", "attention_backend")},
-            "compiled": rows["compiled"].map({True: "yes", False: "no"}),
+            "compiled": _yes_no(rows["compiled"]),
             "latency, s": [_spread(row, "latency_s") for _, row in rows.iterrows()],
             "n": rows["requests"],
             "of it queue, s": rows["queue_wait_s"].map("{:.3f}".format),
@@ -108,8 +113,8 @@ def loaded(rows: pd.DataFrame) -> pd.DataFrame:
         f"{_spread(row, 'pictures_per_s')}, batch {row['mean_batch']:.1f}"
         for _, row in rows.iterrows()
     ]
-    wide = rows.assign(cell=cells).pivot_table(
-        index=["precision", "layout"],
+    wide = rows.assign(cell=cells, compiled=_yes_no(rows["compiled"])).pivot_table(
+        index=speed_page.WAY,
         columns="concurrency",
         values="cell",
         aggfunc="first",
@@ -131,6 +136,10 @@ def markdown(table: pd.DataFrame) -> str:
     """A table of a markdown page."""
     lines = [table.columns, ["---"] * table.shape[1], *table.astype(str).to_numpy()]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def _yes_no(flags: pd.Series) -> pd.Series:
+    return flags.map({True: "yes", False: "no"})
 
 
 def _spread(row: pd.Series, name: str) -> str:

@@ -15,6 +15,7 @@ from workbench.eval.speed import speed_table
 ROOT = Path(__file__).parents[1]
 CARDS = sorted((ROOT / "docs" / "results").glob("*-shape.json"))
 QWEN = ROOT / "docs" / "results" / "h200-qwen-image-shape.json"
+FLUX = QWEN.with_name("h200-flux.1-dev-shape.json")
 
 
 @pytest.fixture(autouse=True)
@@ -128,6 +129,34 @@ def test_where_the_time_goes_is_in_the_table_and_on_the_page():
     found = dict(pages().sections(runs_of(read(CARDS[-1])), (), [KERNELS]))
     (figure,) = found["Where the time goes"]
     assert "random weights" in figure.layout.title.subtitle.text
+
+
+def test_a_kernel_whose_name_is_known_by_now_moves_to_its_kind():
+    name = "void at::native::(anonymous namespace)::RowwiseMomentsCUDAKernel<c10::BFloat16>()"
+    long = {"kernel": name, "kind": "other", "share": 0.1}
+    watched = {**KERNELS, "shares": {"GEMM": 0.5, "other": 0.25}, "longest": [long]}
+    card = {**read(CARDS[0]), "kernel_times": [watched]}
+    (told,) = cards().merged([card])["kernel_times"]
+    assert told["shares"] == pytest.approx({"GEMM": 0.5, "other": 0.15, "norm": 0.1})
+    assert told["longest"][0]["kind"] == "norm"
+    assert watched["shares"]["other"] == 0.25
+
+
+def test_compiled_and_eager_runs_are_told_apart_under_load():
+    tables = importlib.import_module("speed_tables")
+    runs = runs_of(read(FLUX))
+    table = speed_table(runs)
+    load = [run for run in runs if run.spec.workload.sampling.num_inference_steps == 2]
+    wide = tables.loaded(table[table["num_inference_steps"] == 2])
+    of_bf16 = wide[wide["precision"] == "BF16"].set_index("compiled")
+    assert of_bf16.loc["no", 8].startswith("2.62 [2.61, 2.62]")
+    assert of_bf16.loc["yes", 8].startswith("2.72 [2.70, 2.73]")
+    assert of_bf16.loc["yes", 4] == "–"
+    crossings = list(tables.overtaking(load))
+    assert {one.candidate for one in crossings} == {
+        "FP8", "INT8", "ModelOpt FP8 dynamic-all", "W4A16",
+    }  # fmt: skip
+    assert all(list(one.table["concurrency"]) == [1, 4, 8, 16] for one in crossings)
 
 
 @pytest.mark.skipif(not any(map(shutil.which, ("chromium", "google-chrome"))), reason="no browser")

@@ -47,6 +47,7 @@ NAMES = [  # as these libraries call them, shortened in their template arguments
     (f"{AT}elementwise_kernel<128, 4, gpu_kernel_impl<direct_copy_kernel_cuda()>>()", "copy"),
     (f"{AT}(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>()", "norm"),
     ("void vllm::rms_norm_kernel<c10::BFloat16, 8, 2>()", "norm"),
+    (f"{AT}(anonymous namespace)::RowwiseMomentsCUDAKernel<c10::BFloat16>(long)", "norm"),
     ("triton_red_fused_add_mul_native_layer_norm_3", "norm"),
     ("triton_red_fused__to_copy_add_mean_mul_pow_rsqrt_2", "norm"),
     ("triton_poi_fused_add_gelu_mul_5", "elementwise"),

@@ -43,7 +43,11 @@ CASES = [
     *((name, s, ONE, 1) for name in ("FLUX.1-dev", "Qwen-Image") for s in ("INT8", DYNAMIC)),
     *(("Qwen-Image", *case, 1) for case in TWO),
     *(("Qwen-Image", *case) for case in IN_FLIGHT),
-    *(("FLUX.1-dev", s, ONE, n) for s in ("BF16", "FP8", "INT8", DYNAMIC, "W4A16") for n in (4, 8)),
+    *(
+        ("FLUX.1-dev", s, ONE, n)
+        for s in ("BF16", "FP8", "INT8", DYNAMIC, "W4A16")
+        for n in (4, 8, 16)
+    ),
 ]
 """Model, precision, layout, and requests in flight: Qwen-Image's are stepped, FLUX.1's are not."""
 

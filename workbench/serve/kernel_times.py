@@ -29,7 +29,7 @@ KINDS = (
         r"gemm|cutlass|nvjet|xmma|cublas|machete|marlin|mm\b|_tem_|linear|matmul|onednn",
     ),
     ("copy", r"memcpy|memset|copy|\bcat|transpose|permute|contiguous"),
-    ("norm", r"norm(?!al)"),
+    ("norm", r"norm(?!al)|rowwisemoments"),  # those of torch's GroupNorm
     ("elementwise", r"elementwise|vectorized|triton_|add|mul|gelu|silu|sigmoid|pow|rsqrt|div"),
 )
 """Kind -> what the name of its kernels holds; the first that fits."""

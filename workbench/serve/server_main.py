@@ -17,9 +17,9 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+from workbench.serve.server_requests import DIFFUSION
+
 LEFT_OUT = ("torchaudio", "torchaudio.functional")
-DIFFUSION = "diffusion_metrics"
-"""Of a stage's metrics in an answer: seconds by name."""
 
 
 def stand_in(name: str) -> ModuleType:

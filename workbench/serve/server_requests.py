@@ -19,7 +19,6 @@ from workbench.errors import LaunchFailed, NotSupportedHere, SpecError
 from workbench.provenance import gpus
 from workbench.serve.drawing import seconds
 from workbench.serve.in_flight import SCHEDULER_WAIT
-from workbench.serve.server_main import DIFFUSION
 from workbench.specs import Route, Sampling
 from workbench.videos import Video, decode
 
@@ -32,6 +31,8 @@ ROUTES: dict[Route, str] = {
     "videos": "/v1/videos/sync",
 }
 MOST_STEPS, MOST_GUIDANCE = 200, 20.0  # protocol/images.py:137-153, protocol/videos.py:223-254
+DIFFUSION = "diffusion_metrics"
+"""Of a stage's metrics in an answer: seconds by name."""
 LEAST_FPS = 1.0  # protocol/videos.py:173
 _FPS_ROUNDING = 0.01
 _SHOWN = 500  # characters of a refusal
