@@ -1,7 +1,4 @@
-import itertools
 import json
-import subprocess
-import sys
 from functools import partial
 
 import pytest
@@ -68,18 +65,6 @@ def test_keys_are_twelve_hex_digits_and_differ():
     assert all(len(key) == 12 and int(key, 16) >= 0 for key in keys)
 
 
-def test_keys_of_before_there_were_runtimes_hold():
-    launch = LaunchSpec(model=MODEL, quantization="fp8")
-    drawn = GenerateSpec(launch=launch, prompts=PromptSet("a"), seeds=(0, 1), sampling=Sampling())
-    assert (launch.key, drawn.key) == ("4363febc1b34", "ed7874a7291d")
-
-
-def test_keys_of_calibrations_with_a_guidance_of_their_own_hold():
-    given = Calibration(prompts=("a cup",), guidance_scale=4.0)
-    assert (given.key, TUNED.but(calibration=given).key) == ("35d04854df5d", "e2a9d877d6fc")
-    assert given.key != Calibration(prompts=("a cup",)).key
-
-
 def test_what_a_server_is_asked_beside_that_is_in_the_key():
     server = LaunchSpec(model=MODEL, runtime="vllm-omni-server")
     drawn = GenerateSpec(launch=server, prompts=PromptSet("a"), seeds=(0,), sampling=Sampling())
@@ -97,53 +82,6 @@ def test_what_a_server_is_asked_beside_that_is_in_the_key():
 def test_a_servers_flags_are_refused_in_process():
     with pytest.raises(SpecError, match="a server's command line"):
         LaunchSpec(model=MODEL, extra_flags=("--vae-use-tiling",))
-
-
-def test_keys_are_the_same_in_another_process():
-    code = (
-        "from workbench.specs import *; import sys\n"
-        "m = ModelRef('embedded:qwen-image')\n"
-        "print(LaunchSpec(model=m, quantization='fp8').key, PromptSet(['一只茶壶']).key)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"PYTHONHASHSEED": "7"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    expected = LaunchSpec(model=MODEL, quantization="fp8").key, PromptSet(["一只茶壶"]).key
-    assert tuple(done.stdout.split()) == expected
-
-
-def test_keys_do_not_depend_on_the_order_of_fields():
-    fields = {"num_inference_steps": 8, "height": 256, "true_cfg_scale": 2.0}
-    keys = {Sampling(**dict(order)).key for order in itertools.permutations(fields.items())}
-    assert len(keys) == 1
-
-
-def test_keys_do_not_depend_on_how_a_value_was_written():
-    one = GenerateSpec(launch=EVERY[5], prompts=PromptSet("x"), seeds=[0, 1], sampling=Sampling())
-    two = GenerateSpec(
-        launch=EVERY[5], prompts=PromptSet(("x",)), seeds=range(2), sampling=Sampling()
-    )
-    assert one.key == two.key
-    assert Sampling(true_cfg_scale=4).key == Sampling(true_cfg_scale=4.0).key
-
-
-def test_a_key_is_an_interface_and_does_not_move():
-    assert Sampling().key == Sampling(guidance_scale_2=None).key == "5c938965fde0"
-    assert Sampling(guidance_scale_2=3).key != Sampling().key
-    assert MODEL.key == "a64fce26d029"
-
-
-@pytest.mark.parametrize(
-    ("change", "value"),
-    [("quantization", "int8"), ("dtype", "float32"), ("step_execution", True), ("max_num_seqs", 2)],
-)
-def test_every_field_of_a_launch_counts(change, value):
-    launch = LaunchSpec(model=MODEL)
-    assert launch.but(**{change: value}).key != launch.key
 
 
 def test_but_validates_again():
