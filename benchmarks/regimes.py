@@ -32,7 +32,9 @@ SHOWN = ["precision", "layout", "compiled", "concurrency", "latency_s", "picture
          "mean_batch", "weight_bytes", "reserved_peak_bytes", "cold_s"]  # fmt: skip
 RTN = wb.QuantRecipe(method="auto-round", scheme="W4A16")
 DYNAMIC = wb.QuantRecipe(method="modelopt", scheme="FP8_PER_CHANNEL_PER_TOKEN", all_linears=True)
-MIXED = wb.QuantRecipe(  # by hand: random weights have no sensitivity
+# Attention in FP8, all else in NVFP4, by hand: random weights have no sensitivity, and no ranges
+# that a larger picture would find.
+MIXED = wb.QuantRecipe(
     method="modelopt",
     scheme="MIXED",
     layer_schemes={"attn": "FP8"},
@@ -68,10 +70,10 @@ def main() -> None:
             if options.prepare:
                 continue
             launched = {} if isinstance(way, wb.QuantRecipe) else way
-            planned = _planned(checkpoint, launched, options)
             for one in _measured(checkpoint, launched, options, watched):
                 done.append(one)
-                plans[one.key] = planned
+                together = one.spec.workload.concurrency
+                plans[one.key] = _planned(checkpoint, launched, options, together)
                 print(speed_table([one])[SHOWN].to_string(header=len(done) == 1), flush=True)
                 _write(done, plans, watched, options)
             if options.kernels and done:
@@ -109,9 +111,12 @@ def _measured(
 
 
 def _requests(options: argparse.Namespace, concurrency: int) -> int:
-    """As many full rounds as a 95 % interval takes, within what was asked for."""
+    """As many full rounds as a 95 % interval takes, or as ``--most`` leaves; one at least."""
     asked = options.requests if concurrency > 1 else options.alone
-    return min(max(asked, options.rounds * concurrency), options.most)
+    wanted = max(asked, options.rounds * concurrency)
+    if options.most is None or wanted <= options.most:
+        return wanted
+    return max(1, options.most // concurrency) * concurrency
 
 
 def _kernels(engine: Any, sampling: wb.Sampling) -> dict[str, Any]:
@@ -123,11 +128,21 @@ def _kernels(engine: Any, sampling: wb.Sampling) -> dict[str, Any]:
     return seen
 
 
-def _planned(model: Any, way: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+def _planned(
+    model: Any, way: dict[str, Any], options: argparse.Namespace, together: int
+) -> dict[str, Any]:
     """Bytes by component on each rank, as the planner estimates them."""
     layout = _launch(options)["parallelism"]
     sampling = wb.Sampling(**_drawn(options))
-    plan = wb.plan(model, gpus=layout.world_size, gpu_memory_gib=140, sampling=sampling, **way)
+    plan = wb.plan(
+        model,
+        gpus=layout.world_size,
+        gpu_memory_gib=140,
+        sampling=sampling,
+        max_num_seqs=together,
+        step_execution=options.step_execution,
+        **way,
+    )
     return {name: list(ranks) for name, ranks in plan.layout(layout).memory.items()}
 
 
@@ -189,7 +204,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--load-steps", type=int, default=4, help="of a request under load")
     parser.add_argument("--concurrency", type=int, nargs="*", default=[1, 4, 8])
     parser.add_argument("--requests", type=int, default=16, help="of a load, at least")
-    parser.add_argument("--most", type=int, default=1024, help="requests of a load, at most")
+    parser.add_argument("--most", type=int, help="requests of a load, at most, in full rounds")
     parser.add_argument("--height", type=int, help="in pixels")
     parser.add_argument("--width", type=int, help="in pixels; the height, if left out")
     parser.add_argument("--frames", type=int, help="of a video")

@@ -19,7 +19,6 @@ from workbench import store
 from workbench.audits import Audit, LayerCensus
 from workbench.errors import StoreError
 from workbench.eval.speed import layout, speed_table
-from workbench.serve.kernel_times import kind_of
 from workbench.speed import Benchmark, BenchmarkSpec, LoadResult, RankMemory, RequestRow
 from workbench.zoo.models import has_random_weights
 
@@ -120,7 +119,7 @@ def merged(cards: Iterable[Card]) -> Card:
                     f"{run['key']} is in two cards with other requests; leave one of the two out"
                 )
             rows.setdefault(run["key"], row)
-        found += map(_regrouped, one.get("kernel_times", []))
+        found += one.get("kernel_times", [])
     names = {source: _public(source, run) for run in runs.values() for source in [_source(run)]}
     whole = {
         "schema_version": 1,
@@ -130,18 +129,6 @@ def merged(cards: Iterable[Card]) -> Card:
         "provenance": every[0]["provenance"],
     }
     return _renamed(whole, names)
-
-
-def _regrouped(watched: Card) -> Card:
-    """Shares by kind where :func:`kind_of` has learned the name of a long kernel since."""
-    shares, longest = dict(watched["shares"]), []
-    for one in watched["longest"]:
-        kind = kind_of(one["kernel"])
-        if kind != one["kind"]:
-            shares[one["kind"]] -= one["share"]
-            shares[kind] = shares.get(kind, 0.0) + one["share"]
-        longest.append({**one, "kind": kind})
-    return {**watched, "shares": shares, "longest": longest}
 
 
 def _short(manifest: Card) -> Card:

@@ -45,46 +45,51 @@ def main() -> None:
     for title, one in {"Alone": alone(table[single], table), "Load": loaded(table[load])}.items():
         print(f"\n{title}\n\n{markdown(one)}")
     print(f"\n[]: 95 % interval, or where fewer than {CERTAIN} rounds of requests ran their range.")
-    crossings = list(overtaking([run for run, kept in zip(runs, load, strict=True) if kept]))
-    if crossings:
-        said = [f"{one}." for one in crossings]
-        print("\n".join(["", rests_on(under_load(runs, least)), *said]))
+    crossings = said([run for run, kept in zip(runs, load, strict=True) if kept])
     print(f"\n{advice(runs)}")
     if card["kernel_times"]:
         print(f"\nWhere the time goes\n\n{markdown(time_shares(card['kernel_times']))}")
     if options.html or options.png:
-        found = speed_page.sections(runs, crossings, card["kernel_times"])
+        sections = speed_page.sections(runs, crossings, card["kernel_times"])
         if options.html:
-            speed_page.write_page(found, options.html)
+            speed_page.write_page(sections, options.html)
         if options.png:
-            speed_page.write_picture(found, options.png)
+            speed_page.write_picture(sections, options.png)
 
 
-def under_load(runs: Sequence[Benchmark], least: int) -> list[Benchmark]:
-    """The 16-bit runs on one device that crossings are told against."""
-    return [
-        one
-        for one in runs
-        if one.precision == "BF16"
-        and one.spec.launch.parallelism.world_size == 1
-        and one.spec.workload.sampling.num_inference_steps == least
-    ]
+def said(runs: Sequence[Benchmark]) -> list[Crossing]:
+    """Where each precision overtakes BF16, printed under what that rests on."""
+    crossings = []
+    for way in by_way(runs):
+        found = list(overtaking(way))
+        if found:
+            base = [one for one in way if one.precision == "BF16"]
+            print("\n".join(["", rests_on(base), *(f"{one}." for one in found)]))
+        crossings += found
+    return crossings
 
 
-def overtaking(runs: Sequence[Benchmark]) -> Iterator[Crossing]:
-    """Each precision on one device against BF16 there, where both were put under several loads."""
-    ways: dict[tuple[Any, ...], dict[str, list[Benchmark]]] = {}
+def by_way(runs: Sequence[Benchmark]) -> Iterator[list[Benchmark]]:
+    """The runs on one device, those together that are alike in compiling and attention."""
+    ways: dict[tuple[Any, ...], list[Benchmark]] = {}
     for one in runs:
         launch = one.spec.launch
         if launch.parallelism.world_size == 1:
             way = (launch.enforce_eager, one.audit.attention_backend)
-            ways.setdefault(way, {}).setdefault(one.precision, []).append(one)
-    for precisions in ways.values():
-        base = precisions.pop("BF16", [])
-        for candidate in precisions.values():
+            ways.setdefault(way, []).append(one)
+    yield from ways.values()
+
+
+def overtaking(runs: Sequence[Benchmark]) -> Iterator[Crossing]:
+    """Each precision that was put under several loads against BF16, of runs of one way."""
+    precisions: dict[str, list[Benchmark]] = {}
+    for one in runs:
+        precisions.setdefault(one.precision, []).append(one)
+    base = precisions.pop("BF16", [])
+    for candidate in precisions.values():
+        if len(candidate) > 1:
             try:
-                if min(len(base), len(candidate)) > 1:
-                    yield crossing(base, candidate)
+                yield crossing(base, candidate)
             except ComparisonRefused as error:
                 print(error)
 

@@ -131,32 +131,33 @@ def test_where_the_time_goes_is_in_the_table_and_on_the_page():
     assert "random weights" in figure.layout.title.subtitle.text
 
 
-def test_a_kernel_whose_name_is_known_by_now_moves_to_its_kind():
-    name = "void at::native::(anonymous namespace)::RowwiseMomentsCUDAKernel<c10::BFloat16>()"
-    long = {"kernel": name, "kind": "other", "share": 0.1}
-    watched = {**KERNELS, "shares": {"GEMM": 0.5, "other": 0.25}, "longest": [long]}
-    card = {**read(CARDS[0]), "kernel_times": [watched]}
-    (told,) = cards().merged([card])["kernel_times"]
-    assert told["shares"] == pytest.approx({"GEMM": 0.5, "other": 0.15, "norm": 0.1})
-    assert told["longest"][0]["kind"] == "norm"
-    assert watched["shares"]["other"] == 0.25
-
-
 def test_compiled_and_eager_runs_are_told_apart_under_load():
     tables = importlib.import_module("speed_tables")
     runs = runs_of(read(FLUX))
     table = speed_table(runs)
-    load = [run for run in runs if run.spec.workload.sampling.num_inference_steps == 2]
-    wide = tables.loaded(table[table["num_inference_steps"] == 2])
-    of_bf16 = wide[wide["precision"] == "BF16"].set_index("compiled")
-    assert of_bf16.loc["no", 8].startswith("2.62 [2.61, 2.62]")
-    assert of_bf16.loc["yes", 8].startswith("2.72 [2.70, 2.73]")
-    assert of_bf16.loc["yes", 4] == "–"
-    crossings = list(tables.overtaking(load))
-    assert {one.candidate for one in crossings} == {
-        "FP8", "INT8", "ModelOpt FP8 dynamic-all", "W4A16",
-    }  # fmt: skip
-    assert all(list(one.table["concurrency"]) == [1, 4, 8, 16] for one in crossings)
+    least = table["num_inference_steps"].min()
+    rows = table[table["num_inference_steps"] == least]
+    wide = tables.loaded(rows).set_index(["precision", "compiled"])
+    at_8 = rows[(rows["precision"] == "BF16") & (rows["concurrency"] == 8)]
+    for told, one in zip(("no", "yes"), at_8.sort_values("compiled").itertuples(), strict=True):
+        assert wide.loc[("BF16", told), 8].startswith(f"{one.pictures_per_s:.2f} [")
+    assert wide.loc[("BF16", "yes"), 4] == "–"
+    eager, compiled = tables.by_way(
+        [run for run in runs if run.spec.workload.sampling.num_inference_steps == least]
+    )
+    assert {one.spec.launch.enforce_eager for one in eager} == {True}
+    assert {one.candidate for one in tables.overtaking(eager)} == {
+        one.precision for one in eager
+    } - {"BF16"}
+    assert list(tables.overtaking(compiled)) == []  # one load each
+
+
+def test_a_load_against_no_bf16_is_said(capsys):
+    tables = importlib.import_module("speed_tables")
+    fp8 = [one for one in runs_of(read(QWEN)) if one.precision == "FP8"]
+    (way,) = tables.by_way([one for one in fp8 if one.spec.launch.enforce_eager][:4])
+    assert list(tables.overtaking(way)) == []
+    assert capsys.readouterr().out.strip()
 
 
 @pytest.mark.skipif(not any(map(shutil.which, ("chromium", "google-chrome"))), reason="no browser")

@@ -78,7 +78,7 @@ def alone(folder: Path, isolation: str, file: Path) -> dict[str, int]:
 def test_a_close_inline_leaves_the_bare_context(wide: Path, runs: Path, tmp_path: Path) -> None:
     facts = alone(wide, "inline", tmp_path / "facts.json")
     assert facts["before"] > facts["without a context"], facts
-    assert facts["reserved"] < TABLES, facts  # nothing of the model is in torch's allocator
+    assert facts["reserved"] < TABLES, facts  # no weights are in torch's allocator
     assert facts["after the first"] - facts["before"] < LIBRARIES, facts
     assert facts["after the second"] - facts["after the first"] < NOISE, facts
 

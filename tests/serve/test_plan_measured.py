@@ -60,9 +60,10 @@ def card(name: str) -> list[tuple[dict, dict]]:
 
 
 def measured(name: str, scheme: str, where: str, in_flight: int) -> tuple[dict, dict]:
-    """The first run of that kind."""
+    """The first eager run of that kind."""
+    asked = (scheme, where, in_flight, False)
     for row, run in card(name):
-        if (row["precision"], row["layout"], row["concurrency"]) == (scheme, where, in_flight):
+        if (row["precision"], row["layout"], row["concurrency"], row["compiled"]) == asked:
             return row, run
     raise AssertionError(f"no run of {name} in {scheme}, {where}, {in_flight} in flight")
 

@@ -165,7 +165,7 @@ def test_stepped_pictures_are_decoded_one_by_one(tmp_path: Path) -> None:
     alone = activations()
     assert activations(step_execution=True) == activations(max_num_seqs=4, step_execution=True)
     assert alone == activations(step_execution=True)
-    assert activations(max_num_seqs=4) == 3.75 * alone
+    assert 3 * alone < activations(max_num_seqs=4) < 4 * alone
     assert alone < activations(max_num_seqs=16, step_execution=True) < 4 * alone
 
 

@@ -1,4 +1,4 @@
-"""The stand-in for what the server's module of audio imports."""
+"""The module that a server's process runs: its stand-in for audio, and who imports it."""
 
 import importlib
 import subprocess

@@ -19,6 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 KINDS = (
     # inductor names a fused kernel after all that is in it, down to the views
     ("norm", r"^triton_(red|per)_.*(norm|rsqrt)"),
+    ("quantize", r"^triton_.*(abs_.*max|clamp_.*reciprocal)"),
     ("elementwise", r"^triton_poi_"),
     ("communication", r"nccl|all_?reduce|all_?gather|all_?to_?all|broadcast|cross_device_reduce"),
     ("attention", r"flash|fmha|attention|sdpa|softmax"),
@@ -29,7 +30,7 @@ KINDS = (
         r"gemm|cutlass|nvjet|xmma|cublas|machete|marlin|mm\b|_tem_|linear|matmul|onednn",
     ),
     ("copy", r"memcpy|memset|copy|\bcat|transpose|permute|contiguous"),
-    ("norm", r"norm(?!al)|rowwisemoments"),  # those of torch's GroupNorm
+    ("norm", r"norm(?!al)|rowwisemoments"),
     ("elementwise", r"elementwise|vectorized|triton_|add|mul|gelu|silu|sigmoid|pow|rsqrt|div"),
 )
 """Kind -> what the name of its kernels holds; the first that fits."""
