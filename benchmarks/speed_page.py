@@ -58,8 +58,10 @@ def sections(
 def kernel_parts(kernel_times: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Shares of a card's ``kernel_times``, as ``kernel_bars`` takes them."""
     rows = []
+    several = len({one["layout"] for one in kernel_times}) > 1
     for one in kernel_times:
-        told = (one["precision"], one["layout"], "compiled" if one["compiled"] else "eager")
+        layout = (one["layout"],) if several else ()
+        told = (one["precision"], *layout, "compiled" if one["compiled"] else "eager")
         marks = {name: one[name] for name in ("wall_s", "random_weights", "reference_kernels")}
         facts = {"precision": ", ".join(told), **marks}
         shares = {**one["shares"], "idle": one["idle"]}

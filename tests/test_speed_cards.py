@@ -123,9 +123,11 @@ def test_where_the_time_goes_is_in_the_table_and_on_the_page():
     tables = importlib.import_module("speed_tables")
     row = tables.time_shares([KERNELS, {**KERNELS, "compiled": True, "shares": {"GEMM": 0.7}}])
     assert tables.markdown(row).splitlines()[2:] == [
-        "| BF16, one device, eager | 2.0 | 50% | 25% | 25% |",
-        "| BF16, one device, compiled | 2.0 | 70% | – | 25% |",
+        "| BF16, eager | 2.0 | 50% | 25% | 25% |",
+        "| BF16, compiled | 2.0 | 70% | – | 25% |",
     ]
+    parts = pages().kernel_parts([KERNELS, {**KERNELS, "layout": "TP=2"}])
+    assert set(parts["precision"]) == {"BF16, one device, eager", "BF16, TP=2, eager"}
     found = dict(pages().sections(runs_of(read(CARDS[-1])), (), [KERNELS]))
     (figure,) = found["Where the time goes"]
     assert "random weights" in figure.layout.title.subtitle.text
@@ -150,6 +152,15 @@ def test_compiled_and_eager_runs_are_told_apart_under_load():
         one.precision for one in eager
     } - {"BF16"}
     assert list(tables.overtaking(compiled)) == []  # one load each
+
+
+def test_curves_of_one_precision_differ_in_dash_and_marker():
+    (throughput,) = dict(pages().sections(runs_of(read(FLUX)), ()))["One device"][2:]
+    looks = {trace.name: (trace.line, trace.marker) for trace in throughput.data if trace.name}
+    (eager, circle), (compiled, diamond) = looks["FP8, eager"], looks["FP8, compiled"]
+    assert eager.color == compiled.color
+    assert (eager.dash, compiled.dash) == ("solid", "dash")
+    assert (circle.symbol, diamond.symbol) == ("circle", "diamond")
 
 
 def test_a_load_against_no_bf16_is_said(capsys):

@@ -16,7 +16,8 @@ from workbench.eval.speed_spread import spread_name
 if TYPE_CHECKING:
     from workbench.eval.crossing import Crossing
 
-_DASHES = ("solid", "dash", "dot", "dashdot")
+_LOOKS = (("solid", "circle"), ("dash", "diamond"), ("dot", "square"), ("dashdot", "x"))
+"""Dash and marker of curves of one colour; a single point has its marker alone."""
 _HEIGHT, _LINE = 500, 0.055  # pixels; height of a label, of the largest value
 
 
@@ -35,9 +36,9 @@ def throughput_curves(table: pd.DataFrame, *, crossings: Iterable[Crossing] = ()
     labels = run_labels(table)
     for name, rows in table.groupby(labels, sort=False):
         shade = colour(str(rows["precision"].iloc[0]))
-        dash = _DASHES[used.count(shade) % len(_DASHES)]
+        look = _LOOKS[used.count(shade) % len(_LOOKS)]
         used.append(shade)
-        figure.add_traces(_curve(str(name), rows.sort_values("concurrency"), shade, dash))
+        figure.add_traces(_curve(str(name), rows.sort_values("concurrency"), shade, look))
     _name_ends(figure, table.assign(label=labels))
     undecided = _draw_crossings(figure, list(crossings))
     sizes = sorted(table["concurrency"].unique())
@@ -58,7 +59,8 @@ def throughput_curves(table: pd.DataFrame, *, crossings: Iterable[Crossing] = ()
     )
 
 
-def _curve(name: str, rows: pd.DataFrame, shade: str, dash: str) -> list[go.Scatter]:
+def _curve(name: str, rows: pd.DataFrame, shade: str, look: tuple[str, str]) -> list[go.Scatter]:
+    dash, symbol = look
     edge = {
         "mode": "lines",
         "line_width": 0,
@@ -83,7 +85,7 @@ def _curve(name: str, rows: pd.DataFrame, shade: str, dash: str) -> list[go.Scat
             legendgroup=name,
             mode="lines+markers",
             line={"color": shade, "width": 2, "dash": dash},
-            marker_size=6,
+            marker={"symbol": symbol, "size": 6 if symbol == "circle" else 8},
             customdata=told,
             hovertemplate=f"{text(name)}, %{{x}} in flight: %{{y:.4~g}} {what}/s<br>"
             "%{customdata[0]:.4~g} to %{customdata[1]:.4~g} (%{customdata[4]}), %{customdata[2]} "
