@@ -55,7 +55,7 @@ for group in "$@"; do
             ;;
         layouts-8bit) shape qwen-tp2-8bit 700 $QWEN --alone 3 --concurrency 8 --only INT8 ModelOpt FP8 --tp 2 ;;
         layouts-load) shape qwen-tp2-load 1200 $QWEN --alone 3 --concurrency 1 4 16 --only BF16 INT8 W4A16 FP8 ModelOpt mixed --tp 2 ;;
-        qwen-mixed) shape qwen-mixed 700 $QWEN $MANY --only mixed ;;
+        qwen-mixed) shape qwen-mixed 700 $QWEN $MANY --most 48 --only mixed ;;
         flux) shape flux 1800 $FLUX $MANY --most 48 --kernels ;;
         flux-compiled) shape flux-compiled 900 $FLUX --concurrency 8 --only BF16 FP8 INT8 W4A16 --compiled --kernels ;;
         flux-layouts) shape flux-tp2 900 $FLUX --alone 3 --concurrency 8 --only BF16 FP8 INT8 ModelOpt W4A16 --tp 2 ;;
