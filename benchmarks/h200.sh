@@ -37,7 +37,7 @@ for group in "$@"; do
     case $group in
         qwen) shape qwen 1200 $QWEN $MANY --only BF16 FP8 INT8 ;;
         qwen-checkpoints) shape qwen-checkpoints 900 $QWEN $MANY --only ModelOpt W4A16 ;;
-        qwen-compiled) shape qwen-compiled 400 Qwen-Image --steps 20 --concurrency --only BF16 FP8 --compiled ;;
+        qwen-compiled) shape qwen-compiled 1500 $QWEN --concurrency 8 --only BF16 FP8 INT8 ModelOpt W4A16 --compiled --kernels ;;
         overhead)
             shape flux-built 200 FLUX.1-dev --prepare --only none
             step overhead 400 recording_overhead.py /tmp/shapes/FLUX.1-dev --rounds 60 --steps 4 --compiled --card overhead
