@@ -1,7 +1,10 @@
+import hashlib
 import json
 import subprocess
+import sys
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -74,7 +77,7 @@ def test_without_git_there_is_no_commit(repository, monkeypatch):
 
 def test_gpus_are_a_list_of_facts():
     for gpu in gpus():
-        assert set(gpu) == {"name", "memory_bytes", "compute_capability", "driver"}
+        assert set(gpu) == {"name", "memory_bytes", "compute_capability", "driver", "card"}
 
 
 def test_the_same_versions_do_not_differ():
@@ -89,6 +92,26 @@ def test_differing_and_absent_versions_are_told():
         "numpy": ("0.1", packages["numpy"]),
         "plotly": ("absent", packages["plotly"]),
     }
+
+
+def test_two_cards_of_a_kind_are_told_apart_without_their_number(monkeypatch):
+    told = {
+        "nvmlInit": lambda: None,
+        "nvmlShutdown": lambda: None,
+        "nvmlDeviceGetCount": lambda: 2,
+        "nvmlDeviceGetHandleByIndex": int,
+        "nvmlDeviceGetName": lambda handle: "NVIDIA H200",
+        "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(total=1, used=0),
+        "nvmlDeviceGetCudaComputeCapability": lambda handle: (9, 0),
+        "nvmlSystemGetDriverVersion": lambda: "580",
+        "nvmlDeviceGetUUID": "GPU-{}".format,
+    }
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setitem(sys.modules, "pynvml", SimpleNamespace(**told))
+    one, other = gpus()
+    assert one["card"] == hashlib.sha256(b"GPU-0").hexdigest()[:8] != other["card"]
+    assert {**one, "card": ""} == {**other, "card": ""}
+    assert one["compute_capability"] == [9, 0]
 
 
 class Nvml:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -33,8 +34,9 @@ def provenance() -> dict[str, Any]:
 
     Returns:
         ``created`` (UTC, ISO 8601), ``python``, ``platform``, ``packages`` (name to version),
-        ``cpu``, ``gpus`` (name, memory in bytes, driver), and ``git`` (commit, dirty) of the
-        workbench's own source tree, or None outside a repository.
+        ``cpu``, ``gpus`` (name, memory in bytes, driver, and ``card``, which tells one card from
+        another of its kind), and ``git`` (commit, dirty) of the workbench's own source tree, or
+        None outside a repository.
     """
     return {"created": datetime.now(UTC).isoformat(timespec="seconds"), **_machine()}
 
@@ -98,6 +100,7 @@ def gpus() -> list[dict[str, Any]]:
             "memory_bytes": int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
             "compute_capability": list(nvml.nvmlDeviceGetCudaComputeCapability(handle)),
             "driver": nvml.nvmlSystemGetDriverVersion(),
+            "card": hashlib.sha256(str(nvml.nvmlDeviceGetUUID(handle)).encode()).hexdigest()[:8],
         }
     )
 

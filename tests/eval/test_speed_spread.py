@@ -81,6 +81,20 @@ def test_what_else_differs_is_said_and_not_refused():
     assert wb.speedup(made(), made("FP8"))["notes"] == ()
 
 
+def test_runs_on_other_cards_say_so():
+    def on(one, **gpu):
+        return replace(one, provenance={"platform": "Linux-6", "gpus": [{"name": "H200", **gpu}]})
+
+    for here, there, said in (
+        (made(), made("FP8"), ()),
+        (on(made(), card="0a"), on(made("FP8"), card="0a"), ()),
+        (on(made(), card="0a"), on(made("FP8"), card="0b"), ("0a (BF16) and 0b (FP8)",)),
+        (on(made()), on(made("FP8"), card="0b"), ("Linux-6 (BF16) and 0b (FP8)",)),
+    ):
+        notes = tuple(f"the card or machine is {one}" for one in said)
+        assert wb.speedup(here, there, across=["platform"])["notes"] == notes
+
+
 def test_few_rounds_are_called_a_range_in_every_figure_and_table():
     few, enough = made(latencies=[1.0, 1.1]), made("FP8", [1.0 + i / 100 for i in range(6)])
     for runs, said in (

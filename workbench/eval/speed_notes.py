@@ -34,6 +34,7 @@ def _notes(runs: Named) -> Iterator[str]:
     for package in PACKAGES:
         yield from _unlike(f"{package} is", runs, lambda one, name=package: _version(one, name))
     yield from _unlike("driver is", runs, _driver)
+    yield from _unlike("the card or machine is", runs, _machine)
     yield from _unlike("isolation is", runs, lambda one: one.spec.launch.isolation)
     by_size = [
         (size, [(name, one) for name, one in runs if one.spec.workload.concurrency == size])
@@ -81,6 +82,12 @@ def queue_wait_s(one: Benchmark) -> float:
 
 def _version(one: Benchmark, package: str) -> str:
     return one.provenance.get("packages", {}).get(package, "absent")
+
+
+def _machine(one: Benchmark) -> str:
+    """The card; on a CPU, or where cards were not told apart yet, the build of the system."""
+    gpus: list[dict[str, Any]] = one.provenance.get("gpus") or [{}]
+    return str(gpus[0].get("card") or one.provenance.get("platform", "unknown"))
 
 
 def _driver(one: Benchmark) -> str:
