@@ -46,12 +46,12 @@ def main() -> None:
     )
     for (name, aim), seconds in zip(AIMS.items(), others, strict=True):
         print(_judged(name, seconds / bare, aim))
-    folder = store.root() / "cards"
-    store.make_folder(folder)
+    cards = store.root() / "cards"
+    store.make_folder(cards)
     card = {**_card(taken), "launch": spec.model_dump(mode="json"), "steps": options.steps}
     card["attention_backend"] = audit.attention_backend
-    store.write_json(folder / f"{options.card}.json", card)
-    print(f"card: {folder / options.card}.json")
+    store.write_json(cards / f"{options.card}.json", card)
+    print(f"card: {cards / options.card}.json")
 
 
 def _ways(

@@ -71,9 +71,9 @@ def main() -> None:
                 continue
             launched = {} if isinstance(way, wb.QuantRecipe) else way
             for one in _measured(checkpoint, launched, options, watched):
-                done.append(one)
                 together = one.spec.workload.concurrency
                 plans[one.key] = _planned(checkpoint, launched, options, together)
+                done.append(one)
                 print(speed_table([one])[SHOWN].to_string(header=len(done) == 1), flush=True)
                 _write(done, plans, watched, options)
             if options.kernels and done:

@@ -124,3 +124,26 @@ def test_the_gpu_script_asks_only_what_the_benchmarks_take(
     for script, *arguments in asked:
         monkeypatch.setattr(sys, "argv", [script, *arguments])
         importlib.import_module(Path(script).stem)._options()
+
+
+@pytest.mark.parametrize(
+    ("asked", "concurrency", "requests"),
+    [
+        ([], 1, 6),  # as many rounds as an interval takes
+        ([], 4, 24),
+        ([], 16, 96),
+        (["--most", "48"], 8, 48),
+        (["--most", "48"], 16, 48),  # three full rounds
+        (["--most", "20"], 8, 16),  # two, not two and a half
+        (["--most", "3"], 8, 8),  # one at least
+        (["--rounds", "1"], 8, 16),
+        (["--rounds", "1", "--alone", "3"], 1, 3),
+    ],
+)
+def test_a_load_has_full_rounds(
+    asked: list[str], concurrency: int, requests: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    regimes = importlib.import_module("regimes")
+    monkeypatch.setattr(sys, "argv", ["regimes.py", "FLUX.1-dev", *asked])
+    assert regimes._requests(regimes._options(), concurrency) == requests

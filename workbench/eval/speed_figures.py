@@ -149,7 +149,7 @@ def kernel_bars(shares: pd.DataFrame) -> go.Figure:
     took = ", ".join(f"{text(name)} {wall:.3g} s" for name, wall in walls.items())
     unseen = ", ".join(map(text, shares.attrs.get("unseen", ())))
     note = noted(
-        f"of one watched request, idle longer than unwatched: {took}; kernels that overlap add up"
+        f"of one request, longer for being watched: {took}; kernels that overlap add up"
         if took
         else "",
         f"the profiler saw no kernel of {unseen}" if unseen else "",
